@@ -1,4 +1,4 @@
-"""The CPU time of a function, measured in a process of its own that is killed past a limit."""
+"""Measure the CPU time of a function in a process that is killed beyond a limit."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 
 # A safety bound, many times what any sample needs; exponential and quadratic work exceeds it.
 BASE_S = 5.0
-MEMORY = 4_000_000_000  # as the surfaces have it
+MEMORY = 4_000_000_000  # the surfaces' limit
 
 
 class TooSlow(AssertionError):
-    """The function was killed because it used more CPU time than it may."""
+    """The function was killed because it exceeded its CPU time."""
 
 
 def within(seconds: float, function: Callable[..., Any], *arguments: object) -> Any:
-    """Return what a function returns; raises TooSlow if it takes more CPU time than `seconds`."""
+    """Return a function's result; raise TooSlow if it takes more CPU time than `seconds`."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([function.__module__])
     ours, theirs = context.Pipe(duplex=False)

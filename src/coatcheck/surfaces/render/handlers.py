@@ -67,7 +67,7 @@ class RenderHandlers:
 
     async def _render_sync(self, request: Request, diagram: Diagram) -> Response:
         base_url = self._settings.base_url
-        match await self.inline.enter(request, diagram):
+        match await self.inline.draw(request, diagram):
             case CachedRender(job):
                 return JSONResponse({**link_view(shortlink_of(job), base_url), "cached": True})
             case InlineRender(shortlink, None):

@@ -1,6 +1,6 @@
-"""Putting documents into an index, and finding them: what the tests of the suite do all the time.
+"""Helpers that put documents into an index and search it.
 
-The vector of a text is made of its own words, so that texts with the same words are near.
+The vector of a text depends only on its words, so texts with the same words are near each other.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def chunks_of(texts: Sequence[str], first: int = 0) -> list[Chunk]:
 
 
 class Library:
-    """An index with the few calls that a test makes."""
+    """An index with shortcuts for tests."""
 
     def __init__(self, index: Index) -> None:
         self.index = index

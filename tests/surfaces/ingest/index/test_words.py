@@ -1,4 +1,4 @@
-"""What counts as a word, and which of them a search goes by."""
+"""Splitting texts into words, and choosing the words of a search."""
 
 import pytest
 from hypothesis import given
@@ -29,12 +29,12 @@ from coatcheck.surfaces.ingest.index.words import (
         ("", []),
     ],
 )
-def test_words_of_texts(text: str, words: list[str]) -> None:
+def test_split_words(text: str, words: list[str]) -> None:
     assert split_words(text) == words
 
 
 @given(st.text())
-def test_words_are_words_again(text: str) -> None:
+def test_splitting_is_idempotent(text: str) -> None:
     for word in split_words(text):
         assert 0 < len(word) <= MAX_WORD_LENGTH
         assert word.isalnum() or not word.isascii()
@@ -46,12 +46,12 @@ def test_case_does_not_matter(text: str) -> None:
     assert split_words(text.casefold()) == split_words(text)
 
 
-def test_a_query_has_each_word_once_and_not_too_many() -> None:
+def test_query_words_are_distinct_and_limited() -> None:
     assert query_words("b a B a") == ["b", "a"]
     assert len(query_words(" ".join(f"w{number}" for number in range(500)))) == MAX_WORDS
 
 
-def test_which_words_a_search_goes_by() -> None:
+def test_rare_words_are_chosen_before_common_ones() -> None:
     assert list(word_choices({}, 10)) == []
     assert list(word_choices({"none": 0}, 10)) == []
     assert list(word_choices({"rare": 3, "common": 11, "none": 0}, 10)) == [
@@ -63,7 +63,7 @@ def test_which_words_a_search_goes_by() -> None:
     ]
 
 
-def test_how_much_of_a_query_a_passage_has() -> None:
+def test_query_coverage() -> None:
     counts = {"the": 99, "kestrel": 1, "unheard": 0}
     assert query_coverage(counts, 100, {"the", "kestrel", "unheard", "more"}) == pytest.approx(1)
     assert query_coverage(counts, 100, {"the"}) < 0.01

@@ -1,4 +1,4 @@
-"""Widths are read from the font's own tables."""
+"""Widths come from the font's own tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coatcheck.surfaces.render.drawing.fonts import covers, face, font_files
     ("bold", "italic", "file"),
     [(False, False, 0), (True, False, 1), (False, True, 2), (True, True, 3)],
 )
-def test_widths_are_the_fonts_own(text: str, bold: bool, italic: bool, file: int) -> None:
+def test_widths_match_the_font(text: str, bold: bool, italic: bool, file: int) -> None:
     font = ImageFont.truetype(font_files()[file], 1000, layout_engine=ImageFont.Layout.BASIC)
     assert face(bold=bold, italic=italic).width(text) * 1000 == pytest.approx(
         font.getlength(text), abs=len(text)
@@ -25,7 +25,7 @@ def test_widths_are_the_fonts_own(text: str, bold: bool, italic: bool, file: int
 @pytest.mark.parametrize(
     ("text", "width"), [("語", 1.0), ("🎉", 1.0), ("\u0301", 0.0), ("\u200d", 0.0), ("→", 0.6)]
 )
-def test_what_the_font_lacks_is_as_wide_as_elsewhere(text: str, width: float) -> None:
+def test_missing_characters_have_a_typical_width(text: str, width: float) -> None:
     assert not covers(f"a{text}") or width == 0.0
     assert face(bold=False, italic=False).width(text) == width
 

@@ -74,9 +74,7 @@ def covers(text: str) -> bool:
 def _folder() -> Path:
     found = importlib.util.find_spec("font_roboto")
     if found is None or found.origin is None:
-        raise EngineMissing(
-            f"the fonts of {PACKAGE} are missing: run pip install 'coatcheck[render]'"
-        )
+        raise EngineMissing(f"the fonts of {PACKAGE} are missing: pip install 'coatcheck[render]'")
     return Path(found.origin).parent / "files"
 
 

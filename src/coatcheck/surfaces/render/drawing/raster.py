@@ -30,7 +30,7 @@ def to_png(svg: str, fonts: Sequence[Path] = ()) -> bytes:
         # Optional: only PNGs need it.
         import resvg_py  # noqa: PLC0415
     except ImportError as error:
-        raise EngineMissing("PNG needs a library: run pip install 'coatcheck[render]'") from error
+        raise EngineMissing("PNG needs a library: pip install 'coatcheck[render]'") from error
     width, height = _size(svg)
     scale = min(
         SCALE,

@@ -1,4 +1,4 @@
-"""What is not installed is said, with what to do about it, and is never a traceback."""
+"""A missing package is reported with advice, never with a traceback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# Run in a process of its own, in which the part that is named cannot be imported or found.
+# Run in a process in which the named package cannot be imported or found.
 SCRIPT = """
 import importlib.metadata, importlib.util, sys
 missing, distribution = sys.argv[1:3]
@@ -67,7 +67,7 @@ INSTALL = "pip install 'coatcheck[render]'"
         ),
     ],
 )
-def test_a_missing_part_is_said(module: str, distribution: str, said: list[str]) -> None:
+def test_missing_package_is_reported(module: str, distribution: str, said: list[str]) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", SCRIPT, module, distribution],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""An endpoint that embeds, on a port of loopback: Ollama's paths and OpenAI's, vectors of four."""
+"""A local embedding endpoint with the paths of Ollama and OpenAI, and vectors of length four."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def vector_of(text: str) -> list[float]:
 
 
 class Endpoint:
-    """What it was asked, and how it is to answer instead, if it is."""
+    """Records requests, and can be told to respond with an error."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -29,7 +29,7 @@ class Endpoint:
         if self.instead is not None:
             return self.instead
         if body["model"] != MODEL:
-            # As Ollama and as OpenAI's say it.
+            # The error formats of Ollama and OpenAI.
             words = f'model "{body["model"]}" not found, try pulling it first'
             error: Any = words if path == "/api/embed" else {"message": words, "type": "invalid"}
             return 404, json.dumps({"error": error}).encode()
@@ -44,7 +44,7 @@ class Endpoint:
 
 @contextmanager
 def endpoint() -> Iterator[Endpoint]:
-    """Serve one until the test is over."""
+    """Serve an endpoint for the duration of a test."""
     it = Endpoint()
 
     class Handler(BaseHTTPRequestHandler):
@@ -61,7 +61,7 @@ def endpoint() -> Iterator[Endpoint]:
             self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""Files that nobody reads here, each for a reason that is said."""
+"""Unsupported, hostile and damaged files are rejected, each with a reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coatcheck.archives.archive import ArchiveLimits
 from coatcheck.surfaces.ingest.readers import UnreadableDocument, office
 from tests.surfaces.graphs.zips import flagged, zipped
 
-from .documents import reading, refusal, slides, with_part, word, workbook
+from .documents import read_content, read_error, slides, with_part, word, workbook
 
 OLE = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600)
 
@@ -46,11 +46,11 @@ def entry(name: str) -> bytes:
         (flagged(zipped({"a": b"b"}), 1), "document-encrypted", "without a password"),
     ],
 )
-def test_files_that_are_not_read_say_why(
+def test_unsupported_files_are_rejected_with_a_reason(
     tmp_path: Path, content: bytes, code: str, said: str
 ) -> None:
     for name in ("file.docx", "file.txt"):
-        found, message = refusal(tmp_path, content, name)
+        found, message = read_error(tmp_path, content, name)
         assert found == code
         assert said in message
 
@@ -63,38 +63,34 @@ def office_files() -> list[tuple[bytes, str]]:
     ]
 
 
-def test_an_office_file_that_unpacks_to_too_much_is_refused_before_it_is_opened(
+def test_zip_bomb_is_rejected_before_it_is_opened(
     tmp_path: Path,
 ) -> None:
     for content, part in office_files():
         bomb = with_part(content, part, lambda _: bytes(64 * 1024 * 1024))
-        code, message = refusal(tmp_path, bomb)
+        code, message = read_error(tmp_path, bomb)
         assert code == "document-bomb"
         assert "more than 200 times its size" in message
 
 
-def test_what_all_parts_unpack_to_is_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_total_unpacked_size_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(office, "_LIMITS", ArchiveLimits(total_bytes=5000, entries=1000))
     for content, _ in office_files():
-        assert refusal(tmp_path, content)[0] == "document-too-large"
+        assert read_error(tmp_path, content)[0] == "document-too-large"
 
 
-def test_the_number_of_parts_is_bounded(tmp_path: Path) -> None:
+def test_number_of_parts_is_limited(tmp_path: Path) -> None:
     many = zipped({f"word/{n}.xml": b"" for n in range(20_001)}, zipfile.ZIP_STORED)
-    code, message = refusal(tmp_path, many)
+    code, message = read_error(tmp_path, many)
     assert code == "document-bomb"
     assert "more than 20,000 entries" in message
 
 
-def test_a_part_that_becomes_a_tree_is_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_size_of_a_parsed_part_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(office, "_MAX_TREE_BYTES", 1000)
     content, part = office_files()[0]
     large = with_part(content, part, lambda document: document + b"<!--" + b"x" * 2000 + b"-->")
-    assert refusal(tmp_path, large)[0] == "document-too-large"
+    assert read_error(tmp_path, large)[0] == "document-too-large"
 
 
 ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
@@ -103,15 +99,13 @@ OUTSIDE = '<!DOCTYPE x SYSTEM "http://127.0.0.1:1/x.dtd">'
 
 @pytest.mark.parametrize("declaration", [ENTITIES, OUTSIDE])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_xml_that_declares_entities_is_refused(
-    tmp_path: Path, declaration: str, encoding: str
-) -> None:
+def test_xml_with_entities_is_rejected(tmp_path: Path, declaration: str, encoding: str) -> None:
     def hostile(_: bytes) -> bytes:
         # Far into the file, behind a comment.
         return f"<!-- {'x' * 200_000} -->{declaration}<x>&b;</x>".encode(encoding)
 
     for content, part in office_files():
-        assert refusal(tmp_path, with_part(content, part, hostile)) == (
+        assert read_error(tmp_path, with_part(content, part, hostile)) == (
             "document-hostile",
             "a part of the file declares XML entities, which no Office file does",
         )
@@ -126,20 +120,18 @@ OVERRIDE = b'<Override PartName="/%s" ContentType="application/%s+xml"/></Types>
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32", "utf-32-be", "shift_jis"])
 @pytest.mark.parametrize("name", ["part.bin", "media/picture.png", "media/picture.svg", "noname"])
-def test_the_name_of_a_part_does_not_hide_its_entities(
-    tmp_path: Path, name: str, encoding: str
-) -> None:
-    # The libraries go by content types and relationships, and libxml2 knows more encodings.
+def test_entities_are_found_in_parts_of_any_name(tmp_path: Path, name: str, encoding: str) -> None:
+    # The libraries use content types and relationships, and libxml2 supports more encodings.
     declared = f'<?xml version="1.0" encoding="{encoding}"?>{ENTITIES}<x>&b;</x>'
     for content, part in office_files():
         hidden = f"{part.partition('/')[0]}/{name}"
         added = OVERRIDE % (hidden.encode(), b"vnd.hidden")
         typed = with_part(content, "[Content_Types].xml", partial(_with_type, added))
         hostile = with_part(typed, hidden, lambda _: declared.encode(encoding))
-        assert refusal(tmp_path, hostile)[0] == "document-hostile"
+        assert read_error(tmp_path, hostile)[0] == "document-hostile"
 
 
-def test_a_picture_may_declare_its_type(tmp_path: Path) -> None:
+def test_svg_picture_may_have_a_doctype(tmp_path: Path) -> None:
     content, _ = office_files()[0]
     picture = f'<?xml version="1.0"?>{OUTSIDE}<svg xmlns="http://www.w3.org/2000/svg"/>'
     default = b'<Default Extension="svg" ContentType="image/svg+xml"/></Types>'
@@ -147,35 +139,35 @@ def test_a_picture_may_declare_its_type(tmp_path: Path) -> None:
         content, "[Content_Types].xml", lambda types: types.replace(b"</Types>", default)
     )
     content = with_part(content, "word/media/picture.svg", lambda _: picture.encode())
-    assert reading(tmp_path, content).format == "docx"
+    assert read_content(tmp_path, content).format == "docx"
 
 
 @pytest.mark.parametrize("broken", [b"", b"no xml", b"<open>"])
-def test_parts_that_are_no_xml_are_damage(tmp_path: Path, broken: bytes) -> None:
+def test_parts_that_are_not_xml_are_damage(tmp_path: Path, broken: bytes) -> None:
     for content, part in office_files()[:2]:
-        # Of a presentation other parts are read without the one that is broken; this one is needed.
-        found = refusal(tmp_path, with_part(content, part, lambda _: broken))
+        # A presentation can be read without other broken parts, but not without this one.
+        found = read_error(tmp_path, with_part(content, part, lambda _: broken))
         assert found[0] == "document-damaged"
 
 
-def test_a_zip_that_leads_before_its_beginning_is_damage(tmp_path: Path) -> None:
+def test_zip_with_a_negative_offset_is_damage(tmp_path: Path) -> None:
     for content, _ in office_files():
         # The end record says that the directory is longer than it is.
         end = content.rindex(b"PK\5\6")
         lies = bytearray(content)
         place = int.from_bytes(content[end + 16 : end + 20], "little")
         lies[end + 16 : end + 20] = (place + 5000).to_bytes(4, "little")
-        code, message = refusal(tmp_path, bytes(lies), "a.docx")
+        code, message = read_error(tmp_path, bytes(lies), "a.docx")
         assert code == "document-damaged"
         assert "damaged" in message
 
 
-def test_a_part_in_an_unknown_encoding_is_damage(tmp_path: Path) -> None:
+def test_part_in_an_unknown_encoding_is_damage(tmp_path: Path) -> None:
     content, part = office_files()[0]
     odd = with_part(content, part, lambda _: b'<?xml version="1.0" encoding="UTF-odd"?><x/>')
-    assert refusal(tmp_path, odd)[0] == "document-damaged"
+    assert read_error(tmp_path, odd)[0] == "document-damaged"
 
 
-def test_a_reason_goes_from_one_process_to_another() -> None:
+def test_error_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(UnreadableDocument("document-empty", "the file is empty")))
     assert (error.code, str(error)) == ("document-empty", "the file is empty")

@@ -1,7 +1,7 @@
-"""A small cluster behind a real HTTP server: batch/v1 Jobs, pods, pods/log, events, watches.
+"""A fake cluster behind a real HTTP server: batch/v1 Jobs, pods, pods/log, events, watches.
 
-Faithful in what the runner sees: versions, Status objects, 409, 404, 410 in a watch, logs that are
-followed. It can be killed and started again with what it knows, and told to misbehave.
+It is faithful in everything the runner sees: versions, Status objects, 409, 404, 410 in a watch,
+followed logs. It can be killed and restarted with its state, and told to misbehave.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 class _Cut(Exception):
-    """The connection is cut here."""
+    """Cuts the connection."""
 
 
 class FakeCluster:
-    """The API of one namespace, and who does the work behind it."""
+    """The API of one namespace, and the controllers behind it."""
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
         self.objects = Objects()
         self.controller = Controller(self.objects)
         self.requests: list[tuple[str, str]] = []  # method, path
-        self.refused: Document | None = None  # a Status for every Job that is created
+        self.rejection: Document | None = None  # the Status for every Job that is created
         self.watches_expired = False
-        self.answers_lost = 0  # so many Jobs are created without anybody hearing of it
-        # Asked before each request is answered; what it returns is the answer.
+        self.lost_responses = 0  # this many Jobs are created, but their responses are lost
+        # Called before each request; if it returns a response, that is sent.
         self.fault: Callable[[str, str], Response | None] = lambda _method, _path: None
         self.delay_s = 0.0
         self._cut = asyncio.Event()
@@ -51,7 +51,7 @@ class FakeCluster:
         self._deleting: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Listen, again on the same port."""
+        """Listen, always on the same port."""
         if self._socket.fileno() < 0:
             self._socket = _bound(self.port)
         config = uvicorn.Config(
@@ -64,7 +64,7 @@ class FakeCluster:
             await asyncio.sleep(0.005)
 
     async def kill(self) -> None:
-        """Cut every connection and listen no more; what it knows stays, and so do the pods."""
+        """Cut every connection and stop listening; the state and the pods stay."""
         self.cut_streams()
         if self._server is not None and self._serving is not None:
             self._server.should_exit = True
@@ -78,7 +78,7 @@ class FakeCluster:
         await self.controller.close()
 
     def cut_streams(self) -> None:
-        """Cut all watches and logs that are open now, in the middle."""
+        """Cut all open watches and logs."""
         self._cut.set()
         self._cut = asyncio.Event()
         self.objects.wake()
@@ -105,7 +105,7 @@ class FakeCluster:
     def _guarded(self, answer: Any) -> Any:
         async def guarded(request: Request) -> Response:
             self.requests.append((request.method, request.url.path))
-            request.state.cut = self._cut  # from when the request is known
+            request.state.cut = self._cut  # as of the start of the request
             await asyncio.sleep(self.delay_s)
             if (fault := self.fault(request.method, request.url.path)) is not None:
                 return fault
@@ -116,17 +116,17 @@ class FakeCluster:
 
     async def _create_job(self, request: Request) -> Response:
         job = await request.json()
-        if self.refused is not None:
-            return JSONResponse(self.refused, self.refused["code"])
+        if self.rejection is not None:
+            return JSONResponse(self.rejection, self.rejection["code"])
         if (problem := _invalid(job)) is not None:
             return status(422, "Invalid", f"Job.batch is invalid: {problem}")
         name = job["metadata"]["name"]
         if self.objects.get("jobs", name) is not None:
             return status(409, "AlreadyExists", f'jobs.batch "{name}" already exists')
         job["status"] = {}
-        self.controller.take(self.objects.create("jobs", job))
-        if self.answers_lost:
-            self.answers_lost -= 1
+        self.controller.add(self.objects.create("jobs", job))
+        if self.lost_responses:
+            self.lost_responses -= 1
             return status(504, "Timeout", "the request timed out")
         return JSONResponse(job, 201)
 
@@ -153,7 +153,7 @@ class FakeCluster:
         return get
 
     def _list(self, kind: str) -> Any:
-        async def every(request: Request) -> Response:
+        async def list_objects(request: Request) -> Response:
             labels = _pairs(request.query_params.get("labelSelector", ""))
             if request.query_params.get("watch") == "true":
                 version = int(request.query_params["resourceVersion"])
@@ -168,7 +168,7 @@ class FakeCluster:
             metadata = {"resourceVersion": str(self.objects.version)}
             return JSONResponse({"kind": "List", "metadata": metadata, "items": items})
 
-        return every
+        return list_objects
 
     async def _watch(
         self, kind: str, labels: dict[str, str], version: int, seconds: float, cut: asyncio.Event
@@ -201,14 +201,14 @@ class FakeCluster:
         async def follow() -> AsyncIterator[bytes]:
             at = 0
             while at < limit:
-                news = self.objects._news
+                changed = self.objects._changed
                 if data := bytes(container.log[at : min(limit, at + 7000)]):
                     at += len(data)
                     yield data
                 elif container.ended:
                     return
                 else:
-                    await _first(news.wait(), request.state.cut, 600)
+                    await _first(changed.wait(), request.state.cut, 600)
 
         return StreamingResponse(follow(), media_type="text/plain")
 
@@ -221,7 +221,7 @@ def _bound(port: int) -> socket.socket:
 
 
 async def _first(work: Any, cut: asyncio.Event, seconds: float) -> Any:
-    """Wait for something, unless the connection is cut or the time is over (None)."""
+    """Await something; return None if the connection is cut or the time is over."""
     wanted, cutting = asyncio.ensure_future(work), asyncio.ensure_future(cut.wait())
     try:
         await asyncio.wait([wanted, cutting], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -246,7 +246,7 @@ def _status(code: int, reason: str, message: str) -> Document:
 
 
 def status(code: int, reason: str, message: str) -> Response:
-    """Answer with a Status, as the API does for every refusal."""
+    """Return a Status response, as the API does for every error."""
     return JSONResponse(_status(code, reason, message), code)
 
 

@@ -1,6 +1,4 @@
-"""A crash embeds at most one batch again, and reads nothing again; wherever it strikes, on both
-stores.
-"""
+"""A crash repeats at most one batch and reads nothing again, at any point and on both stores."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from coatcheck.surfaces.ingest.document import DocumentRequest
 
 from .conftest import Serve
 from .embedding_server import EmbeddingServer
-from .serving import Ingest, kill_readers
+from .ingest_server import Ingest, kill_readers
 from .texts import long_text
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
@@ -28,7 +26,7 @@ MARKER = "otter"
 
 
 async def submit(ingest: Ingest) -> str:
-    """Hand a document in that may be tried again and again."""
+    """Submit a document with many attempts."""
     upload = await ingest.engine.uploads.receive(
         long_text(MARKER, PASSAGES).encode(), "otters.md", "text/markdown"
     )
@@ -38,19 +36,20 @@ async def submit(ingest: Ingest) -> str:
 
 
 class Killer:
-    """Kills the process that reads a document: once in the middle of each batch, and once when a
-    batch is staged and not on record.
+    """Kills the process that reads a document.
+
+    It strikes once during each batch, and once when a batch is staged but not recorded.
     """
 
     def __init__(self, embedder: EmbeddingServer) -> None:
         self._embedder = embedder
         self._struck: set[tuple[str, int]] = set()
-        self._answered = 0  # batches that were embedded
+        self._answered = 0  # embedded batches
         self.kills = 0
         embedder.on_call = self.on_call
 
     def on_call(self, texts: list[str]) -> None:
-        """Strike when a batch is asked for, the first time."""
+        """Strike when a batch is requested for the first time."""
         if not any(MARKER in text for text in texts):
             return
         number = self._number_of(texts)
@@ -58,7 +57,7 @@ class Killer:
             self._answered = number + 1
 
     def probe(self, point: str) -> None:
-        """Strike when a batch is about to be on record, the first time."""
+        """Strike when a batch is about to be recorded for the first time."""
         if point == "worker.before_checkpoint" and self._answered:
             number, self._answered = self._answered - 1, 0
             if self._strike("staged", number):
@@ -77,7 +76,7 @@ class Killer:
         return min(numbers) // BATCH
 
 
-async def test_killed_at_every_batch(  # I01, I02, I03, I04
+async def test_kill_at_every_batch(  # I01, I02, I03, I04
     on_each_store: Serve, embedder: EmbeddingServer
 ) -> None:
     killer = Killer(embedder)
@@ -88,7 +87,7 @@ async def test_killed_at_every_batch(  # I01, I02, I03, I04
 
         times = embedder.times_embedded(MARKER)
         assert len(times) == PASSAGES
-        # Of the three times, one was cut off before it was embedded, and one was not on record.
+        # Of the three requests, one was cut off before it was embedded, and one was not recorded.
         assert times == [3] * PASSAGES
 
         steps = await ingest.engine.steps(job.id)
@@ -98,7 +97,7 @@ async def test_killed_at_every_batch(  # I01, I02, I03, I04
         [extract, chunk] = steps[1:3]
         first = min(step.started_at for step in steps[3:])
         assert extract.finished_at is not None and chunk.finished_at is not None
-        assert extract.finished_at <= chunk.finished_at <= first, "neither was done again"
+        assert extract.finished_at <= chunk.finished_at <= first, "neither ran again"
 
         found = await ingest.search("otter stands", mode="text", k=100)
         assert len(found) == 100
@@ -106,10 +105,10 @@ async def test_killed_at_every_batch(  # I01, I02, I03, I04
         [document] = (await ingest.http.get("/v1/collections/default/documents")).json()[
             "documents"
         ]
-        assert document["passages"] == PASSAGES, "each once, however often it was staged"
+        assert document["passages"] == PASSAGES, "each passage once, however often it was staged"
 
 
-async def test_a_job_that_was_cancelled_goes_on_where_it_was(
+async def test_resumed_job_continues_where_it_was_cancelled(
     on_each_store: Serve, embedder: EmbeddingServer
 ) -> None:
     async with on_each_store() as ingest:

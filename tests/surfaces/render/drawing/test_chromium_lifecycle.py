@@ -1,4 +1,4 @@
-"""A browser reaches nothing, is ended when it should be, and never outlives who started it."""
+"""A browser reaches nothing, is stopped when necessary, and never outlives its parent."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from coatcheck.surfaces.render.drawing.chromium import ChromiumEngine, browser, 
 from coatcheck.surfaces.render.drawing.chromium.page import LOADED, BrowserPage
 from tests.debian import program_of
 from tests.surfaces.render.drawing.conftest import IN_A_BROWSER
-from tests.surfaces.render.drawing.looking import texts
+from tests.surfaces.render.drawing.picture_analysis import texts
 
 pytestmark = [*IN_A_BROWSER, pytest.mark.usefixtures("chromium")]
 
 PATIENCE_S = 60.0
 SECRET = "canary_in_the_mine"
 
-# Draws, says who holds the browser and where its profile is, and waits to be killed.
+# Draws, prints the supervisor's pid and the profile, and waits to be killed.
 SCRIPT = """
 import sys
 from coatcheck.surfaces.render.drawing import Format, Output
@@ -43,7 +43,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def alone() -> Iterator[ChromiumEngine]:
-    """An engine with a browser that nobody else draws in."""
+    """An engine with a browser of its own."""
     made = ChromiumEngine()
     yield made
     made.close()
@@ -53,18 +53,18 @@ def draw(with_: ChromiumEngine, source: str = "flowchart LR\n A[Hand in] --> B")
     return with_.draw(source, Format.MERMAID, Output.SVG)
 
 
-def holder(of: ChromiumEngine) -> browser.Browser:
+def browser_of(of: ChromiumEngine) -> browser.Browser:
     assert of._browser is not None
     return of._browser
 
 
-def page(of: ChromiumEngine) -> BrowserPage:
+def page_of(of: ChromiumEngine) -> BrowserPage:
     draw(of)
     assert of._page is not None
     return of._page
 
 
-def soon() -> float:
+def deadline() -> float:
     return time.monotonic() + PATIENCE_S
 
 
@@ -74,17 +74,17 @@ def test_no_script_of_a_page_runs(alone: ChromiumEngine) -> None:
       addEventListener("securitypolicyviolation", () => done(globalThis.ran ?? "held"));
       document.body.innerHTML = `<img src="data:," onerror="globalThis.ran = 'ran'; ran()">`;
     })"""
-    assert page(alone)._evaluate(tried, soon()) == "held"
+    assert page_of(alone)._evaluate(tried, deadline()) == "held"
     tried = """new Promise((done) => {
       addEventListener("securitypolicyviolation", () => done(globalThis.ran ?? "held"));
       const script = document.createElement("script");
       script.textContent = "globalThis.ran = 'ran'";
       document.body.append(script);
     })"""
-    assert page(alone)._evaluate(tried, soon()) == "held"
+    assert page_of(alone)._evaluate(tried, deadline()) == "held"
 
 
-def test_nothing_is_called_from_a_page(alone: ChromiumEngine) -> None:
+def test_page_makes_no_requests(alone: ChromiumEngine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(0)
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
@@ -96,9 +96,9 @@ def test_nothing_is_called_from_a_page(alone: ChromiumEngine) -> None:
         })"""
         fetched = "fetch('URL').then(() => 'called', () => 'held')"
         for tried in (fetched.replace("URL", url), image.replace("URL", url)):
-            assert page(alone)._evaluate(tried, soon()) == "held"
-        # The page's own walls left out: the browser itself is told to go there.
-        gone = page(alone)._call("Page.navigate", soon(), url=url)
+            assert page_of(alone)._evaluate(tried, deadline()) == "held"
+        # Without the page's policy: the browser itself navigates there.
+        gone = page_of(alone)._call("Page.navigate", deadline(), url=url)
         assert gone["errorText"]
         with pytest.raises(BlockingIOError):
             listening.accept()
@@ -108,55 +108,55 @@ def test_no_file_is_read(alone: ChromiumEngine, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text(SECRET)
     address = (tmp_path / "secret.txt").as_uri()
     tried = f"fetch('{address}').then((found) => found.text(), () => 'held')"
-    assert page(alone)._evaluate(tried, soon()) == "held"
-    # The browser itself, which holds the page's policy no more: the sandbox does.
-    opened = page(alone)
-    opened._call("Page.navigate", soon(), url=address)
-    shown = opened._evaluate(f"{LOADED}.then(() => document.documentElement.outerHTML)", soon())
+    assert page_of(alone)._evaluate(tried, deadline()) == "held"
+    # The browser itself, to which the page's policy does not apply, only the sandbox.
+    opened = page_of(alone)
+    opened._call("Page.navigate", deadline(), url=address)
+    shown = opened._evaluate(f"{LOADED}.then(() => document.documentElement.outerHTML)", deadline())
     assert SECRET not in shown
 
 
-def test_a_browser_that_has_died_is_replaced(alone: ChromiumEngine) -> None:
+def test_dead_browser_is_replaced(alone: ChromiumEngine) -> None:
     draw(alone)
-    first = holder(alone)
-    with ending(list(browser._family(first.process.pid))):
-        first.process.kill()  # the keeper itself, which then sees to nothing any more
+    first = browser_of(alone)
+    with expect_end(list(browser._descendants(first.process.pid))):
+        first.process.kill()  # the supervisor, which then cleans up nothing
         first.wait()
         assert "Hand in" in texts(draw(alone).content)
-        assert holder(alone) is not first
+        assert browser_of(alone) is not first
 
 
 @contextlib.contextmanager
-def ending(pids: list[int]) -> Iterator[None]:
-    """Wait for the end of processes; whoever they belong to, and whatever ends them."""
+def expect_end(pids: list[int]) -> Iterator[None]:
+    """Wait until processes have ended, whoever owns them and whatever ends them."""
     with contextlib.ExitStack() as opened:
         ends = [os.pidfd_open(pid) for pid in pids]
         for end in ends:
             opened.callback(os.close, end)
         yield
         for end in ends:
-            assert select.select([end], [], [], PATIENCE_S)[0], "it lives on"
+            assert select.select([end], [], [], PATIENCE_S)[0], "the process is still running"
 
 
-def test_a_page_that_has_crashed_is_replaced(alone: ChromiumEngine) -> None:
+def test_crashed_page_is_replaced(alone: ChromiumEngine) -> None:
     draw(alone)
-    first = holder(alone)
-    for pid in list(browser._family(first.process.pid)):
+    first = browser_of(alone)
+    for pid in list(browser._descendants(first.process.pid)):
         if b"--type=renderer" in command_of(pid):
             os.kill(pid, signal.SIGKILL)
     assert "Hand in" in texts(draw(alone).content)
-    assert holder(alone) is not first
+    assert browser_of(alone) is not first
 
 
-def test_a_diagram_that_crashes_its_page_has_failed(
+def test_diagram_that_crashes_its_page_fails(
     alone: ChromiumEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def crash(self: BrowserPage, *_: object, **__: object) -> None:
-        self._call("Page.crash", soon())
+        self._call("Page.crash", deadline())
 
     with monkeypatch.context() as crashing:
         crashing.setattr(BrowserPage, "draw", crash)
-        with pytest.raises(DrawingError, match="more memory than there is"):
+        with pytest.raises(DrawingError, match="exceeds the memory limit"):
             draw(alone)
     assert "Hand in" in texts(draw(alone).content)
 
@@ -165,11 +165,11 @@ def command_of(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def test_a_diagram_that_takes_too_long_ends_the_browser(
+def test_diagram_over_the_time_limit_stops_the_browser(
     alone: ChromiumEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw(alone)
-    first = holder(alone)
+    first = browser_of(alone)
     actors = "\n".join(f" a{n}->>a{n + 1}: x" for n in range(5000))
     with monkeypatch.context() as shorter:
         shorter.setattr(engine, "DRAW_TIMEOUT_S", 0.5)
@@ -181,25 +181,23 @@ def test_a_diagram_that_takes_too_long_ends_the_browser(
 
 
 @pytest.mark.parametrize(
-    ("limit", "value"), [("MOST_DIAGRAMS", 1), ("OLDEST_S", 0.0), ("LARGEST_BYTES", 1)]
+    ("limit", "value"), [("MAX_DIAGRAMS", 1), ("MAX_AGE_S", 0.0), ("MAX_BYTES", 1)]
 )
-def test_a_browser_is_let_go(
+def test_browser_is_replaced_at_its_limits(
     limit: str, value: float, alone: ChromiumEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw(alone)
-    first = holder(alone)
+    first = browser_of(alone)
     draw(alone)
-    assert holder(alone) is first
+    assert browser_of(alone) is first
     monkeypatch.setattr(engine, limit, value)
     draw(alone)
-    assert holder(alone) is not first
+    assert browser_of(alone) is not first
     first.wait()
     assert not first.folder.exists()
 
 
-def test_it_draws_in_the_other_sandbox(
-    alone: ChromiumEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_draws_in_the_other_sandbox(alone: ChromiumEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     program_of("bubblewrap", "bwrap")
     if (reason := why_not(SandboxBackend.BUBBLEWRAP)) is not None:
         pytest.skip(reason)
@@ -209,21 +207,21 @@ def test_it_draws_in_the_other_sandbox(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_nothing_outlives_who_started_it(number: signal.Signals) -> None:
+def test_browser_does_not_outlive_its_parent(number: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         keeper, folder = process.stdout.readline().split()
-        family = list(browser._family(int(keeper)))
+        family = list(browser._descendants(int(keeper)))
         assert len(family) > 2
-        with ending(family):
+        with expect_end(family):
             process.send_signal(number)
             process.wait()
     assert not Path(folder).exists()
 
 
-def test_an_end_without_a_signal_leaves_nothing_either() -> None:
+def test_normal_exit_leaves_no_browser() -> None:
     process = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         input="",
@@ -238,6 +236,6 @@ def test_an_end_without_a_signal_leaves_nothing_either() -> None:
     except ProcessLookupError:
         pass
     else:
-        assert select.select([end], [], [], PATIENCE_S)[0], "it lives on"
+        assert select.select([end], [], [], PATIENCE_S)[0], "the process is still running"
         os.close(end)
     assert not Path(folder).exists()

@@ -1,4 +1,4 @@
-"""What is asked for wrongly is refused, and changes nothing; what is another's is not there."""
+"""Invalid requests are rejected and change nothing; other tenants' documents do not exist."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.http.problems import read_problem
 
 from .conftest import Serve
 from .embedding_server import EmbeddingServer
-from .serving import Ingest
+from .ingest_server import Ingest
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 async def idle(serve: Serve) -> AsyncIterator[Ingest]:
-    """A server that takes everything in and works on nothing."""
+    """A server that accepts jobs and runs none."""
     async with serve(works=False) as ingest:
         yield ingest
 
@@ -51,7 +51,7 @@ SENSELESS: list[Any] = [
 ]
 
 
-async def test_json_that_makes_no_sense(idle: Ingest) -> None:
+async def test_invalid_json_requests_are_rejected(idle: Ingest) -> None:
     for body in SENSELESS:
         read_problem(await idle.http.post("/v1/ingest", json=body), 422, "invalid-payload")
     assert await nothing_is_left(idle)
@@ -72,7 +72,7 @@ FORMS: list[tuple[list[tuple[str, bytes]], dict[str, str], int]] = [
 
 
 @pytest.mark.parametrize("how", [b"", b"\xff"], ids=["texts", "uploads"])
-async def test_forms_that_make_no_sense(idle: Ingest, how: bytes) -> None:
+async def test_invalid_forms_are_rejected(idle: Ingest, how: bytes) -> None:
     for files, fields, status in FORMS:
         sent = [("files", (name, how + content)) for name, content in files]
         parts: list[Any] = sent or [("files", (None, b"no file"))]
@@ -81,7 +81,7 @@ async def test_forms_that_make_no_sense(idle: Ingest, how: bytes) -> None:
         assert await nothing_is_left(idle), (files[:2], fields)
 
 
-async def test_other_bodies(idle: Ingest) -> None:
+async def test_other_content_types_are_rejected(idle: Ingest) -> None:
     for headers, content, status in (
         ({"Content-Type": "text/plain"}, b"hello", 415),
         ({"Content-Type": "multipart/form-data"}, b"hello", 400),
@@ -93,7 +93,7 @@ async def test_other_bodies(idle: Ingest) -> None:
     assert await nothing_is_left(idle)
 
 
-async def test_files_that_are_too_large_together(idle: Ingest) -> None:
+async def test_total_size_of_files_is_limited(idle: Ingest) -> None:
     idle.engine.uploads.limit = 1_000
     answer = await idle.send(("a", b"x" * 600), ("b", b"x" * 600))
     read_problem(answer, 413, "too-large")
@@ -108,12 +108,12 @@ QUERIES = [
 ]
 
 
-async def test_searches_that_make_no_sense(idle: Ingest) -> None:
+async def test_invalid_searches_are_rejected(idle: Ingest) -> None:
     for query in QUERIES:
         read_problem(await idle.http.get(f"/v1/collections/c/search{query}"), 400, "bad-request")
 
 
-async def test_what_is_not_there(idle: Ingest) -> None:
+async def test_missing_documents_and_collections(idle: Ingest) -> None:
     for path in ("/v1/collections/c/search?q=a", "/v1/collections/c/documents"):
         read_problem(await idle.http.get(path), 404, "not-found")
     read_problem(await idle.http.get("/v1/documents/x"), 404, "not-found")
@@ -121,7 +121,7 @@ async def test_what_is_not_there(idle: Ingest) -> None:
     read_problem(bad, 400, "bad-request")
 
 
-async def test_tenants_see_their_own_alone_and_scopes_hold(ingest: Ingest) -> None:
+async def test_tenants_are_isolated_and_scopes_enforced(ingest: Ingest) -> None:
     keys = ingest.engine.authenticator
 
     async def key(tenant: str, *scopes: str) -> dict[str, str]:
@@ -137,7 +137,7 @@ async def test_tenants_see_their_own_alone_and_scopes_hold(ingest: Ingest) -> No
     for headers, words in ((ann, "ann likes apples"), (bob, "bob likes apples")):
         asked = {"text": words, "name": "likes", "collection": "c"}
         answer = await ingest.http.post("/v1/ingest", json=asked, headers=headers)
-        job = await ingest.ended(answer, **headers)
+        job = await ingest.finished(answer, **headers)
         made[words[:3]] = job["result"]["document_id"]
     assert made["ann"] != made["bob"]
     for headers, owner, stranger in ((ann, "ann", "bob"), (bob, "bob", "ann")):
@@ -178,14 +178,14 @@ async def check_scopes(
     assert (await http.delete(f"/v1/documents/{document}", headers=mine)).status_code == 204
 
 
-async def test_a_collection_keeps_its_embedder(
+async def test_collection_rejects_another_embedder(
     serve: Serve, embedder: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serve() as ingest:
-        await ingest.bring("a.txt", "An apple.")
+        await ingest.ingest_file("a.txt", "An apple.")
     monkeypatch.setenv("INGEST_EMBED_MODEL", "another")
     async with serve() as ingest:
-        job = await ingest.ended(await ingest.send(("b.txt", b"A banana.")))
+        job = await ingest.finished(await ingest.send(("b.txt", b"A banana.")))
         assert (job["state"], job["error"]["code"]) == ("failed", "embedder-mismatch")
         found = await ingest.http.get("/v1/collections/default/search?q=apple")
         read_problem(found, 409, "embedder-mismatch")

@@ -1,4 +1,4 @@
-"""What is wrong with a source is told with its line, its column, and the line itself."""
+"""Errors in a source are reported with line, column and an excerpt."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from coatcheck.surfaces.render.drawing import DrawingError, Format, Output, draw
 
-# format, source, line, column, a part of the reason
+# format, source, line, column, part of the reason
 MISTAKES = [
     (Format.MERMAID, "flowchart TD\n  A[Start] --> B{x\n  B --> C", 2, 17, "Unterminated"),
     (Format.MERMAID, "flowchart TD\r\n  A[Stärt] --> B{x\r\n", 2, 17, "Unterminated"),
@@ -18,7 +18,7 @@ MISTAKES = [
     (Format.MERMAID, "gitGraph\n commit\n checkout nowhere", 3, 2, "not yet created"),
     (Format.MERMAID, "mindmap\n root\n  a((b", 3, 3, "unterminated"),
     (Format.MERMAID, "xychart-beta\n bar [1,2,", 2, 11, "unbalanced"),
-    # The library gives no place for these; the text that it names has one.
+    # The library reports no position for these, but the text that it names has one.
     (Format.MERMAID, 'pie\n "a" : 1\n "b" x', 3, 2, "unexpected pie statement"),
     (
         Format.MERMAID,
@@ -36,7 +36,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("language", "source", "line", "column", "reason"), MISTAKES)
-def test_a_mistake_is_shown(
+def test_error_has_its_position(
     language: Format, source: str, line: int, column: int, reason: str
 ) -> None:
     for output in Output:
@@ -52,7 +52,7 @@ def test_a_mistake_is_shown(
         )
 
 
-def test_of_a_long_line_a_part_is_shown() -> None:
+def test_long_lines_are_shortened_in_the_excerpt() -> None:
     source = "flowchart LR\n" + "A" * 400 + " --> B{" + "x" * 400
     with pytest.raises(DrawingError) as caught:
         draw(source, Format.MERMAID, Output.SVG)
@@ -62,8 +62,8 @@ def test_of_a_long_line_a_part_is_shown() -> None:
     assert shown[below.index("^")] == "{"
 
 
-def test_what_has_no_place_is_said_without_one() -> None:
+def test_error_without_a_position() -> None:
     with pytest.raises(DrawingError) as caught:
         draw('flowchart LR\n A["$$x^2$$"]', Format.MERMAID, Output.SVG)
     assert caught.value.line is None
-    assert str(caught.value) == "formulas ($$…$$) are not drawn by this engine"
+    assert str(caught.value) == "this engine does not draw formulas ($$…$$)"

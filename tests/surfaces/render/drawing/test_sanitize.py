@@ -1,4 +1,4 @@
-"""Whatever an SVG holds, what comes out only paints."""
+"""Whatever an SVG contains, its sanitized form only paints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from coatcheck.surfaces.render.drawing import DrawingError
 from coatcheck.surfaces.render.drawing.css import sanitize_css
 from coatcheck.surfaces.render.drawing.sanitize import sanitize_svg
-from tests.surfaces.render.drawing.looking import SVG
+from tests.surfaces.render.drawing.picture_analysis import SVG
 
 OPEN = (
     '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
@@ -93,9 +93,9 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("attack", HOSTILE)
-def test_attacks_do_not_pass(attack: str) -> None:
+def test_attacks_are_removed(attack: str) -> None:
     drawn = sanitize_svg(f"{OPEN}{attack}<text>kept</text></svg>")
-    # What is not fetched any more may still be there as a word in a function that means nothing.
+    # A removed URL may remain as a word in an unknown function.
     harmless = drawn.replace("removed(", "(")
     for word in ("script", "onclick", "onload", "onmouseover", "url(", "@import", "image-set("):
         assert word not in harmless.lower(), drawn
@@ -108,7 +108,7 @@ def test_attacks_do_not_pass(attack: str) -> None:
             assert "bad" not in value or "(" in value, drawn
 
 
-def test_entities_are_refused() -> None:
+def test_entities_are_rejected() -> None:
     bomb = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 9}">' for n in range(1, 9))
     for document_type in (
         f'<!DOCTYPE svg [<!ENTITY e0 "bad">{bomb}]>',
@@ -120,13 +120,13 @@ def test_entities_are_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no XML", "<svg", "<html/>", f"{OPEN}</svg>{OPEN}</svg>"])
-def test_what_is_no_svg_is_refused(text: str) -> None:
-    with pytest.raises(DrawingError, match="not drawn an SVG"):
+def test_non_svg_is_rejected(text: str) -> None:
+    with pytest.raises(DrawingError, match="not produce an SVG"):
         sanitize_svg(text)
 
 
-def test_nesting_has_an_end() -> None:
-    with pytest.raises(DrawingError, match="nested more than 256 deep"):
+def test_nesting_is_limited() -> None:
+    with pytest.raises(DrawingError, match="nested more than 256 levels deep"):
         sanitize_svg(OPEN + "<g>" * 300 + "</g>" * 300 + "</svg>")
 
 
@@ -134,7 +134,7 @@ def test_nesting_has_an_end() -> None:
     "text",
     ["a < b & c > d", "\"quoted\" 'too'", "]]>", "javascript:x", "url(x)", "語 🎉 é", "a\nb\t c"],
 )
-def test_text_stays_as_it_is(text: str) -> None:
+def test_text_is_unchanged(text: str) -> None:
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     drawn = sanitize_svg(f"{OPEN}<text><tspan>{escaped}</tspan></text></svg>")
     assert "".join(ElementTree.fromstring(drawn).itertext()) == text
@@ -158,7 +158,7 @@ def test_text_stays_as_it_is(text: str) -> None:
         '<text id="f(x)" class="\\">x</text>',
     ],
 )
-def test_what_paints_is_kept(kept: str) -> None:
+def test_painting_elements_are_kept(kept: str) -> None:
     drawn = sanitize_svg(f"{OPEN}{kept}</svg>")
     assert drawn == (
         '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
@@ -167,7 +167,7 @@ def test_what_paints_is_kept(kept: str) -> None:
     assert sanitize_svg(drawn) == drawn
 
 
-def test_long_style_sheets_take_no_long_time() -> None:
-    # Each of these is quadratic for an expression that looks ahead too far.
+def test_long_style_sheets_take_linear_time() -> None:
+    # Each of these is quadratic for a regular expression that looks ahead too far.
     for part in ("a", "/*", "url(", "url( ", "@", "@a", " ", "-"):
         assert "url(" not in sanitize_css(part * 100_000)

@@ -1,4 +1,4 @@
-"""Pictures that are drawn within their request, and when they are not."""
+"""Diagrams that are drawn within their request, and the cases in which they are not."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ EVERYTHING = JobFilter(DEFAULT_TENANT)
 PATIENCE_S = 60.0
 
 
-class Desk(RenderSurface):
-    """The surface, and the process that it has at hand."""
+class InspectableSurface(RenderSurface):
+    """The surface, with its warm process exposed."""
 
     @property
-    def at_hand(self) -> WarmProcess:
-        found = self._calls.room._at_hand
+    def warm_process(self) -> WarmProcess:
+        found = self._handlers.inline._warm_process
         assert found is not None
         return found
 
@@ -45,7 +45,7 @@ class Desk(RenderSurface):
 async def queued(
     http: httpx2.AsyncClient, engine: Engine, body: Any = FLOW, **headers: str
 ) -> AsyncIterator[Job]:
-    """Ask for a picture that no worker will draw, as long as its job is looked at."""
+    """Request a diagram that no worker draws, for the duration of the block."""
     signal = engine.store.subscribe(Topic.WORK)
     before = {job.id for job in await engine.list_jobs(EVERYTHING)}
     asking = asyncio.create_task(http.post(SYNC, json=body, headers=headers))
@@ -65,19 +65,19 @@ async def _others(engine: Engine, than: set[str]) -> list[Job]:
     return [job for job in await engine.list_jobs(EVERYTHING) if job.id not in than]
 
 
-async def warm(http: httpx2.AsyncClient, engine: Engine, surface: Desk) -> None:
-    """Have the process started by a first request, of which nothing is left."""
+async def warm(http: httpx2.AsyncClient, engine: Engine, surface: InspectableSurface) -> None:
+    """Start the warm process by a first request, then delete its job."""
     other = {**FLOW, "source": "graph TD; first"}
     async with queued(http, engine, other) as job:
         assert job.state is State.QUEUED
         async with asyncio.timeout(PATIENCE_S):
-            await surface.at_hand._ready.wait()
+            await surface.warm_process._ready.wait()
         await engine.cancel(job.id)
     await engine.delete(job.id)
 
 
-async def test_a_picture_is_drawn_within_its_request(serve: Serve) -> None:  # R03, R21
-    surface = Desk({})
+async def test_diagram_is_drawn_within_its_request(serve: Serve) -> None:  # R03, R21
+    surface = InspectableSurface({})
     async with serve(surface, works=False, beside_worker=True) as (http, engine):
         await warm(http, engine, surface)
         answer = await http.post(SYNC, json=FLOW)
@@ -97,8 +97,8 @@ async def test_a_picture_is_drawn_within_its_request(serve: Serve) -> None:  # R
         assert again.json() == {**answer.json(), "cached": True}
 
 
-async def test_what_is_wrong_with_a_source_is_told_within_its_request(serve: Serve) -> None:
-    surface = Desk({})
+async def test_source_error_is_returned_within_its_request(serve: Serve) -> None:
+    surface = InspectableSurface({})
     async with serve(surface, works=False, beside_worker=True) as (http, engine):
         await warm(http, engine, surface)
         answer = await http.post(SYNC, json=WRONG)
@@ -112,8 +112,8 @@ async def test_what_is_wrong_with_a_source_is_told_within_its_request(serve: Ser
         assert (by_a_worker.status_code, by_a_worker.json()) == (400, answer.json())
 
 
-async def test_nobody_is_overtaken(serve: Serve) -> None:
-    surface = Desk({})
+async def test_queued_jobs_are_not_overtaken(serve: Serve) -> None:
+    surface = InspectableSurface({})
     async with serve(surface, works=False, beside_worker=True) as (http, engine):
         await warm(http, engine, surface)
         await http.post("/render", json={**FLOW, "source": "graph TD; before"})
@@ -122,8 +122,8 @@ async def test_nobody_is_overtaken(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("concurrency", [None, 1])
-async def test_a_queue_that_is_held_holds_everybody(serve: Serve, concurrency: int | None) -> None:
-    surface = Desk({})
+async def test_paused_queue_applies_to_sync_requests(serve: Serve, concurrency: int | None) -> None:
+    surface = InspectableSurface({})
     async with serve(surface, works=False, beside_worker=True) as (http, engine):
         await warm(http, engine, surface)
         if concurrency is None:
@@ -140,7 +140,7 @@ async def test_a_queue_that_is_held_holds_everybody(serve: Serve, concurrency: i
 
 
 async def test_a_tenant_with_quotas_waits_for_a_worker(serve: Serve) -> None:
-    surface = Desk({})
+    surface = InspectableSurface({})
     async with serve(surface, works=False, beside_worker=True) as (http, engine):
         await warm(http, engine, surface)
         _, key = await engine.authenticator.create_key(DEFAULT_TENANT, ["jobs:write", "jobs:read"])
@@ -161,10 +161,10 @@ async def test_a_tenant_with_quotas_waits_for_a_worker(serve: Serve) -> None:
     ],
     ids=["png", "under a key", "one at a time"],
 )
-async def test_what_is_left_to_workers(
+async def test_other_requests_are_left_to_workers(
     serve: Serve, environment: dict[str, str], body: Any, headers: dict[str, str]
 ) -> None:
-    surface = Desk(environment)
+    surface = InspectableSurface(environment)
     async with serve(surface, works=False, beside_worker=True) as (http, engine):
         if not environment:
             await warm(http, engine, surface)
@@ -172,23 +172,23 @@ async def test_what_is_left_to_workers(
             assert job.state is State.QUEUED
 
 
-async def test_a_server_without_a_worker_beside_it_draws_nothing(serve: Serve) -> None:
-    surface = Desk({})
+async def test_server_without_a_worker_draws_nothing(serve: Serve) -> None:
+    surface = InspectableSurface({})
     async with serve(surface, works=False) as (http, engine):
         async with queued(http, engine) as job:
             assert job.state is State.QUEUED
-        assert surface._calls.room._at_hand is None
+        assert surface._handlers.inline._warm_process is None
 
 
-async def test_what_is_too_large_to_be_written_with_its_end_becomes_a_job(serve: Serve) -> None:
-    surface = Desk({})
+async def test_large_result_becomes_a_queued_job(serve: Serve) -> None:
+    surface = InspectableSurface({})
     source = "graph TD;" + "".join(f"n{n}[{'a long label ' * 6}] --> n{n + 1};" for n in range(60))
     async with serve(surface, beside_worker=True) as (http, engine):
         await http.post(SYNC, json=FLOW)
         async with asyncio.timeout(PATIENCE_S):
-            await surface.at_hand._ready.wait()
+            await surface.warm_process._ready.wait()
         answer = await http.post(SYNC, json={**FLOW, "source": source})
         assert answer.status_code == 200
         jobs = await engine.list_jobs(EVERYTHING)
-        assert [job.state for job in jobs] == [State.SUCCEEDED] * 2, "it is there once"
+        assert [job.state for job in jobs] == [State.SUCCEEDED] * 2, "each diagram has one job"
         assert len((await http.get(answer.json()["url"])).content) > 64 * 1024

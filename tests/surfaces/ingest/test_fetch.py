@@ -1,4 +1,4 @@
-"""Documents from addresses: what is there comes in, and what must not be called is not."""
+"""Documents from URLs: public ones are fetched, others are rejected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coatcheck.surfaces.ingest.fetch import fetch_document
 from tests.http.problems import read_problem
 
 from .embedding_server import EmbeddingServer
-from .serving import Ingest, ingest_at
+from .ingest_server import Ingest, ingest_at
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ METADATA = "http://169.254.169.254/latest/meta-data/"
 
 
 class Site:
-    """A site on this machine, which notes what was asked for."""
+    """A local site that records requests."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -74,12 +74,12 @@ def site() -> Iterator[Site]:
 OPEN = EgressPolicy("127.0.0.1")
 
 
-async def test_what_an_address_has_comes_in(
+async def test_document_at_a_url_is_ingested(
     site: Site, settings: Settings, tmp_path: Path, embedder: EmbeddingServer
 ) -> None:
     async with ingest_at(replace(settings, egress_allow="127.0.0.1"), tmp_path) as ingest:
         asked = {"url": f"{site.url}/moved", "name": "otters"}
-        job = await ingest.ended(await ingest.http.post("/v1/ingest", json=asked))
+        job = await ingest.finished(await ingest.http.post("/v1/ingest", json=asked))
         assert job["state"] == "succeeded", job
         assert (job["result"]["title"], job["result"]["format"]) == ("Otters", "html")
         steps = await ingest.steps(job)
@@ -91,7 +91,7 @@ async def test_what_an_address_has_comes_in(
         assert [line["name"] for line in card["steps"]] == steps
 
 
-async def test_what_is_not_public_is_refused_when_it_is_asked_for(  # I15
+async def test_private_url_is_rejected_on_submit(  # I15
     ingest: Ingest, site: Site
 ) -> None:
     denied = [f"{site.url}/page", METADATA, "http://localhost/x", "http://[::1]/", "file:///etc/x"]
@@ -101,29 +101,27 @@ async def test_what_is_not_public_is_refused_when_it_is_asked_for(  # I15
     assert site.asked == []
 
 
-async def test_what_is_not_public_is_not_fetched_by_a_job_either(  # I15
+async def test_private_url_is_not_fetched_by_a_job(  # I15
     ingest: Ingest, site: Site
 ) -> None:
-    """Whoever submits the job itself has not been looked at: the fetch has to."""
+    """A job that is submitted directly was not checked, so the fetch must check it."""
     for url in (f"{site.url}/page", METADATA):
         asked = {"name": "x", "url": url}
         body = {"kind": "ingest.document", "input": asked}
         made = await ingest.http.post("/v1/jobs", json=body)
-        job = await ingest.ended(made)
+        job = await ingest.finished(made)
         assert (job["state"], job["error"]["code"]) == ("failed", "egress-denied")
     assert site.asked == []
 
 
 @pytest.mark.parametrize("path", ["/away", "/here", "/file"])
-async def test_a_redirect_to_what_is_not_public_is_not_followed(
-    site: Site, path: str
-) -> None:  # I15
+async def test_redirect_to_a_private_url_is_not_followed(site: Site, path: str) -> None:  # I15
     with pytest.raises(Fail) as failed:
         await fetch_document(f"{site.url}{path}", OPEN, 10_000, 5)
     assert failed.value.code == "egress-denied"
 
 
-async def test_what_is_not_to_be_had(site: Site) -> None:
+async def test_permanent_fetch_errors_fail_the_job(site: Site) -> None:
     for path, code in (("/gone", "fetch-failed"), ("/circle", "fetch-failed")):
         with pytest.raises(Fail) as failed:
             await fetch_document(f"{site.url}{path}", OPEN, 10_000, 5)
@@ -134,7 +132,7 @@ async def test_what_is_not_to_be_had(site: Site) -> None:
     assert len((await fetch_document(f"{site.url}/large", OPEN, 5_000, 5)).content) == 5_000
 
 
-async def test_what_may_be_had_later(site: Site) -> None:
+async def test_transient_fetch_errors_are_retried(site: Site) -> None:
     with pytest.raises(Retry):
         await fetch_document(f"{site.url}/busy", OPEN, 10_000, 5)
     site.http.shutdown()

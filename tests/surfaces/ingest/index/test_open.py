@@ -1,4 +1,4 @@
-"""Where the index is, and what is said where there can be none."""
+"""Opening the index: where it is, and the errors if it cannot be opened."""
 
 import asyncio
 import sqlite3
@@ -14,7 +14,7 @@ from coatcheck.surfaces.ingest.index.base import Mode
 from coatcheck.surfaces.ingest.index.open import open_index, search_file
 from coatcheck.surfaces.ingest.index.postgres.index import PostgresIndex
 
-from .conftest import Place, new_id
+from .conftest import IndexLocation, new_id
 from .library import Library
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def database(dsn: str) -> Iterator[str]:
-    """The address of a new database, without pgvector."""
+    """The URL of a new database without pgvector."""
     name = f"search_{new_id().lower()}"
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
@@ -36,25 +36,25 @@ def run(database: str, *statements: str) -> None:
             connection.execute(statement)
 
 
-async def test_it_is_found_by_the_settings_of_the_jobs(place: Place) -> None:
-    async with open_index(Settings(**place.settings())) as index:  # type: ignore[arg-type]
+async def test_index_is_opened_from_the_job_settings(location: IndexLocation) -> None:
+    async with open_index(Settings(**location.settings())) as index:  # type: ignore[arg-type]
         await Library(index).put("a", "found by settings")
-    async with place.library() as library:
+    async with location.library() as library:
         assert await library.names("settings", Mode.HYBRID) == {"a"}
 
 
-def test_its_file_is_beside_the_jobs() -> None:
+def test_file_is_next_to_the_job_database() -> None:
     assert search_file(Path("data/jobs.db")) == Path("data/jobs-search.db")
     assert search_file(Path("jobs")) == Path("jobs-search.db")
 
 
-def test_no_other_database_is_taken() -> None:
+def test_other_databases_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="SQLite or PostgreSQL") as refused:
         open_index(Settings(database="mysql://user:hunter2@host/db"))
     assert "hunter2" not in str(refused.value)
 
 
-async def test_a_file_by_a_newer_release_is_refused(tmp_path: Path) -> None:
+async def test_file_of_a_newer_release_is_rejected(tmp_path: Path) -> None:
     settings = Settings(database=f"sqlite:///{tmp_path}/jobs.db")
     async with open_index(settings):
         pass
@@ -66,14 +66,14 @@ async def test_a_file_by_a_newer_release_is_refused(tmp_path: Path) -> None:
             pass
 
 
-async def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+async def test_folder_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreUnavailable, match="cannot be created"):
         async with open_index(Settings(database=f"sqlite:///{tmp_path}/file/jobs.db")):
             pass
 
 
-async def test_tables_by_a_newer_release_are_refused(dsn: str, database: str) -> None:
+async def test_tables_of_a_newer_release_are_rejected(dsn: str, database: str) -> None:
     async with PostgresIndex(database, schema="s"):
         pass
     run(database, "INSERT INTO s.search_migrations (number, name) VALUES (99, 'later')")
@@ -82,8 +82,8 @@ async def test_tables_by_a_newer_release_are_refused(dsn: str, database: str) ->
             pass
 
 
-async def test_a_server_without_pgvector_says_so(database: str) -> None:
-    # Nothing is looked for where extensions are: it is as if none were installed.
+async def test_missing_pgvector_is_reported(database: str) -> None:
+    # An empty extension directory: nothing is installed.
     name = database.partition("?")[0].rpartition("/")[2]
     run(database, f"ALTER DATABASE {name} SET extension_control_path = '/nowhere'")
     with pytest.raises(ConfigurationError, match="needs pgvector, and PostgreSQL lacks it"):
@@ -91,7 +91,7 @@ async def test_a_server_without_pgvector_says_so(database: str) -> None:
             pass
 
 
-async def test_pgvector_may_be_in_a_schema_of_its_own(database: str) -> None:
+async def test_pgvector_may_be_in_its_own_schema(database: str) -> None:
     run(database, "CREATE SCHEMA ext", "CREATE EXTENSION vector SCHEMA ext")
     async with PostgresIndex(database, schema="s", exact_up_to=0) as index:
         library = Library(index)
@@ -99,7 +99,7 @@ async def test_pgvector_may_be_in_a_schema_of_its_own(database: str) -> None:
         assert await library.names("gneiss", Mode.HYBRID) == {"a"}
 
 
-async def test_a_role_that_may_not_make_tables_says_who_has_to(database: str) -> None:
+async def test_role_without_create_permission_gets_advice(database: str) -> None:
     role = f"reader_{new_id().lower()}"
     run(database, f"CREATE ROLE {role} LOGIN", "CREATE EXTENSION vector")
     try:

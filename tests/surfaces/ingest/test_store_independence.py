@@ -1,4 +1,4 @@
-"""Another store, or another place where handlers run, and every call is answered the same."""
+"""The responses are the same on another store and with another kind of process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from coatcheck.surfaces.ingest.constants import KIND
 
 from .embedding_server import EmbeddingServer
 from .greeting import greet
-from .serving import Ingest, ingest_at
+from .ingest_server import Ingest, ingest_at
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
@@ -29,14 +29,12 @@ new_id = UlidGenerator()
 
 ID = re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b")
 TIME = re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z")
-# How long something took or is thought to take; and what is made up for each request.
+# Durations and estimates, and values that are unique to each request.
 OTHER_EACH_TIME = {"ms", "eta_s", "correlation_id"}
 
 
 class Conversation:
-    """Calls one after the other, and what was answered: with ids in the order in which they came,
-    and without times.
-    """
+    """Records requests and responses, with ids numbered in order and without times."""
 
     def __init__(self, ingest: Ingest) -> None:
         self._ingest = ingest
@@ -49,8 +47,8 @@ class Conversation:
         self.told.append((method, self._plain(path), answer.status_code, self._plain(said)))
         return answer
 
-    async def hand_in(self, path: str, *, cancelled: bool = False, **more: Any) -> str:
-        """Hand a job in while nothing runs, then tell how it ended, and where it is."""
+    async def submit(self, path: str, *, cancelled: bool = False, **more: Any) -> str:
+        """Submit a job while no worker runs, then record its outcome."""
         engine = self._ingest.engine
         for queue in QUEUES:
             await engine.pause_queue(queue)
@@ -60,7 +58,7 @@ class Conversation:
             await self.call("POST", f"{job}/cancel")
         for queue in QUEUES:
             await engine.resume_queue(queue)
-        await self._ingest.ended(answer)
+        await self._ingest.finished(answer)
         await self.call("GET", job)
         return job
 
@@ -82,20 +80,20 @@ class Conversation:
 
 
 async def converse(ingest: Ingest) -> list[Any]:
-    """Bring documents in, look at them, search, cancel, fork, delete, and ask nonsense."""
+    """Ingest documents, read them, search, cancel, fork, delete, and send invalid requests."""
     calls = Conversation(ingest)
     await calls.call("GET", "/openapi.json")
-    greeted = await calls.hand_in("/v1/jobs", json={"kind": "greet", "input": "Ada"})
+    greeted = await calls.submit("/v1/jobs", json={"kind": "greet", "input": "Ada"})
     files = [("files", ("bread.md", b"# Bread\n\nBake it until the crust sings."))]
-    bread = await calls.hand_in("/v1/ingest", files=files)
+    bread = await calls.submit("/v1/ingest", files=files)
     for path in ("/card", "/steps", "/result"):
         await calls.call("GET", bread + path)
         await calls.call("GET", greeted + path)
     tea = {"text": "Tea is poured at five.", "name": "tea", "metadata": {"drink": "yes"}}
-    await calls.hand_in("/v1/ingest", json=tea)
-    await calls.hand_in("/v1/ingest", json=tea)  # nothing is new
-    await calls.hand_in(f"{bread}/fork", json={"from_step": "chunk"})
-    await calls.hand_in("/v1/ingest", json={"text": "Never mind.", "name": "no"}, cancelled=True)
+    await calls.submit("/v1/ingest", json=tea)
+    await calls.submit("/v1/ingest", json=tea)  # unchanged
+    await calls.submit(f"{bread}/fork", json={"from_step": "chunk"})
+    await calls.submit("/v1/ingest", json={"text": "Never mind.", "name": "no"}, cancelled=True)
     for state in ("succeeded", "cancelled"):
         await calls.call("GET", f"/v1/jobs?state={state}&kind={KIND}")
     for mode in ("text", "vector", "hybrid"):
@@ -119,7 +117,7 @@ async def converse(ingest: Ingest) -> list[Any]:
     [("postgres", "process", "process"), ("sqlite", "thread", "async")],
     ids=["another store", "other executors"],
 )
-async def test_what_is_swapped_does_not_show(
+async def test_store_and_executor_do_not_affect_responses(
     request: pytest.FixtureRequest,
     settings: Settings,
     tmp_path: Path,
@@ -128,7 +126,7 @@ async def test_what_is_swapped_does_not_show(
     elsewhere: Isolation,
     of_documents: Isolation,
 ) -> None:
-    expected = await answers(settings, tmp_path / "as shipped", "process", "process")
+    expected = await responses_on(settings, tmp_path / "as shipped", "process", "process")
     swapped = replace(settings, database=f"sqlite:///{tmp_path}/swapped.db")
     dsn, schema = "", f"swapped_{new_id().lower()}"
     if store == "postgres":
@@ -136,7 +134,7 @@ async def test_what_is_swapped_does_not_show(
         blobs = (tmp_path / "blobs").as_uri()
         swapped = replace(settings, database=dsn, schema=schema, blobs=blobs)
     try:
-        found = await answers(swapped, tmp_path / "swapped", elsewhere, of_documents)
+        found = await responses_on(swapped, tmp_path / "swapped", elsewhere, of_documents)
     finally:
         if dsn:
             with psycopg.connect(dsn, autocommit=True) as connection:
@@ -146,10 +144,10 @@ async def test_what_is_swapped_does_not_show(
         assert one == same
 
 
-async def answers(
+async def responses_on(
     settings: Settings, folder: Path, of_greetings: Isolation, of_documents: Isolation
 ) -> list[Any]:
-    """Return what is answered on a store, with handlers in these places."""
+    """Return the responses on a store, with handlers in these places."""
     app = App()
     app.job(retries=0, isolation=of_greetings)(greet)
     async with ingest_at(settings, folder, app=app, isolation=of_documents) as ingest:

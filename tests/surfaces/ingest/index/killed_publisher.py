@@ -1,4 +1,4 @@
-"""A process that stages a version, says so, and is killed before, or while, it publishes it."""
+"""A process that stages a version, reports it, and is killed before or while it publishes."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The pages with diagrams show what is drawn."""
+"""The documentation's pages show the current drawings."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import blocks, write_python_files
-from tests.surfaces.render.drawing.looking import decode
+from tests.surfaces.render.drawing.picture_analysis import decode
 from tests.surfaces.render.drawing.pictures import DOCS, pictures
 
 PAGE = DOCS / "reference/diagrams.md"
 
 
-def test_the_pictures_are_what_their_sources_give() -> None:
+def test_pictures_match_their_sources() -> None:
     drawn = dict(pictures())
     assert len(drawn) == 4
     others = {DOCS / "pictures" / "session.svg"}  # tests/docs/test_recording.py
     others |= set((DOCS / "pictures").glob("cockpit-*.png"))  # tests/ui/test_pictures.py
-    others.add(DOCS / "pictures" / "formula.png")  # by a browser, of which there are many versions
+    others.add(DOCS / "pictures" / "formula.png")  # drawn by a browser, whose versions differ
     assert set(drawn) == set((DOCS / "pictures").iterdir()) - others
     for path, content in drawn.items():
-        assert path.read_bytes() == content, f"{path.name}: draw it anew (pictures.py)"
+        assert path.read_bytes() == content, f"{path.name}: draw it again (pictures.py)"
 
 
-def test_the_example_prints_what_the_page_says(
+def test_example_prints_the_documented_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_python_files(PAGE, tmp_path)

@@ -1,7 +1,7 @@
-"""Sources that try to read a file or to call an address, with real files and a real listener.
+"""D2 and Mermaid sources that try to read a file or to fetch a URL, with real files and a listener.
 
-Each wall is tried by itself: the source that is refused, the sandbox without that, and, so that we
-know what the walls are for, the program without either.
+Each defense is tested on its own: the rejected source, the sandbox without that check, and, to show
+what the defenses are for, the program without either.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from coatcheck.surfaces.render.drawing import (
     draw,
     engines_in_force,
 )
-from tests.surfaces.render.drawing.looking import decode
+from tests.surfaces.render.drawing.picture_analysis import decode
 
 SECRET = (1, 254, 3)
 
 
 @pytest.fixture
 def canary(tmp_path: Path) -> Path:
-    """A picture of one colour, which is in no drawing unless this file was read."""
+    """A picture of one color, which is in no drawing unless this file was read."""
     path = tmp_path / "canary.png"
     Image.new("RGB", (64, 64), SECRET).save(path)
     return path
@@ -47,7 +47,7 @@ def listener() -> Iterator[socket.socket]:
         yield listening
 
 
-def holds(drawn: bytes, output: Output, canary: Path) -> bool:
+def contains(drawn: bytes, output: Output, canary: Path) -> bool:
     if output is Output.SVG:
         return base64.b64encode(canary.read_bytes())[:40] in drawn
     pixels = decode(drawn)
@@ -69,21 +69,21 @@ def unconfined(source: str, output: Output) -> bytes:
 @pytest.mark.parametrize("output", Output)
 def test_d2_reads_no_icon(output: Output, canary: Path) -> None:
     source = f"a: {{icon: {canary}}}"
-    assert holds(unconfined(source, output), output, canary)
+    assert contains(unconfined(source, output), output, canary)
     with pytest.raises(DrawingError, match="line 1, column 5: icons are not fetched"):
         draw(source, Format.D2, output)
     try:
         drawn = d2.run_confined(source, output)
     except DrawingError:
         return
-    assert not holds(drawn, output, canary)
+    assert not contains(drawn, output, canary)
 
 
 def test_d2_reads_no_import(tmp_path: Path) -> None:
     (tmp_path / "secret.d2").write_text("canary_in_the_mine")
     source = f"...@{tmp_path}/secret"
     assert b"canary_in_the_mine" in unconfined(source, Output.SVG)
-    with pytest.raises(DrawingError, match="line 1, column 4: imports are not read"):
+    with pytest.raises(DrawingError, match="line 1, column 4: imports are not supported"):
         draw(source, Format.D2, Output.SVG)
     with pytest.raises(DrawingError) as caught:
         d2.run_confined(source, Output.SVG)
@@ -91,7 +91,7 @@ def test_d2_reads_no_import(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("output", Output)
-def test_d2_calls_nobody(output: Output, listener: socket.socket) -> None:
+def test_d2_makes_no_requests(output: Output, listener: socket.socket) -> None:
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/icon.png"
     with pytest.raises(DrawingError, match="icons are not fetched"):
         draw(f"a.icon: {url}", Format.D2, output)
@@ -109,7 +109,7 @@ def test_d2_calls_nobody(output: Output, listener: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("output", Output)
-def test_mermaid_reads_no_picture_and_calls_nobody(
+def test_mermaid_reads_no_picture_and_makes_no_requests(
     output: Output, engine: str, canary: Path, listener: socket.socket
 ) -> None:
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/x.png"
@@ -120,7 +120,7 @@ def test_mermaid_reads_no_picture_and_calls_nobody(
                 draw(source, Format.MERMAID, output, engine=engine)
             continue
         drawn = draw(source, Format.MERMAID, output, engine=engine)
-        assert not holds(drawn.content, output, canary)
+        assert not contains(drawn.content, output, canary)
     with pytest.raises(BlockingIOError):
         listener.accept()
 
@@ -143,7 +143,7 @@ def test_mermaid_reads_no_picture_and_calls_nobody(
         ("a: 'it''s' {icon: q}", 1, 13),
         ("a.icon: 'data:image/svg+xml;base64,AAAA'", 1, 3),
         ("a.icon: data:image/png;base64,AAAA", 1, 3),
-        # What only looks as if it began a text that hides the rest.
+        # These only look like the start of a text that would hide the rest.
         ("! ||;`|;x: {...@x};", 1, 16),
         ("* |md\nicon: x\n|", 2, 1),
         ("a: b: |md\nicon: x\n|", 2, 1),
@@ -156,8 +156,8 @@ def test_mermaid_reads_no_picture_and_calls_nobody(
         ("ic\\\n  on: x", 1, 1),
     ],
 )
-def test_what_names_something_to_read_is_refused(source: str, line: int, column: int) -> None:
-    with pytest.raises(DrawingError, match=r"not (read|fetched) here") as caught:
+def test_references_are_rejected(source: str, line: int, column: int) -> None:
+    with pytest.raises(DrawingError, match=r"not (supported|fetched)") as caught:
         draw(source, Format.D2, Output.SVG)
     assert (caught.value.line, caught.value.column) == (line, column)
 
@@ -183,27 +183,27 @@ def inline_icon() -> str:
         "lexicon: x\nmy icon: y",
     ],
 )
-def test_what_only_looks_like_it_is_drawn(source: str) -> None:
+def test_lookalikes_of_references_are_drawn(source: str) -> None:
     assert draw(source, Format.D2, Output.SVG).content
 
 
-def test_an_icon_that_is_written_out_is_drawn(canary: Path) -> None:
+def test_inline_icon_is_drawn(canary: Path) -> None:
     source = f'a: {{shape: image; icon: "{inline_icon()}"}}'
-    assert holds(draw(source, Format.D2, Output.PNG).content, Output.PNG, canary)
+    assert contains(draw(source, Format.D2, Output.PNG).content, Output.PNG, canary)
     assert b"data:image/png;base64," in draw(source, Format.D2, Output.SVG).content
 
 
-def test_d2_has_limits_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_d2_has_time_and_memory_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     edges = "\n".join(f"n{n} -> n{n * 7 % 1500}" for n in range(4000))
     monkeypatch.setattr(d2, "LIMITS", SandboxLimits(seconds=0.6))
     with pytest.raises(DrawingError, match=r"takes longer than 0\.6 s"):
         draw(edges, Format.D2, Output.SVG)
     monkeypatch.setattr(d2, "LIMITS", SandboxLimits(seconds=60, memory_bytes=60 * 1024 * 1024))
-    with pytest.raises(DrawingError, match="more memory"):
+    with pytest.raises(DrawingError, match="memory limit"):
         draw(edges, Format.D2, Output.SVG)
 
 
-def test_without_a_wall_d2_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_d2_is_not_drawn_without_a_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         d2, "sandbox_in_force", lambda: DetectedSandbox(SandboxBackend.RLIMITS, "limits only")
     )

@@ -9,14 +9,14 @@ import pytest
 from coatcheck.surfaces.render.drawing import Format, Output, Picture, draw, raster
 from coatcheck.surfaces.render.drawing.fonts import face
 from tests.surfaces.render.drawing import sources
-from tests.surfaces.render.drawing.looking import SVG, decode, difference, ink, texts
+from tests.surfaces.render.drawing.picture_analysis import SVG, decode, difference, ink, texts
 
 MERMAID = sorted(name for name in sources.LABELS if name.endswith(".mmd"))
-# Those whose labels have a box each.
+# Kinds whose labels have a box each.
 BOXED = ("block", "class", "er", "flowchart", "kanban", "mindmap", "requirement", "state")
 
 
-def test_no_source_is_forgotten() -> None:
+def test_every_source_file_is_tested() -> None:
     assert {path.name for path in sources.FOLDER.iterdir()} == set(sources.LABELS)
 
 
@@ -39,8 +39,8 @@ def assert_all_labels(name: str, drawn: Picture) -> None:
 
 
 @pytest.mark.parametrize("name", BOXED)
-def test_labels_are_as_wide_as_they_are_drawn(name: str) -> None:
-    # What is wider than its box runs over what is beside it.
+def test_labels_fit_their_boxes(name: str) -> None:
+    # A label wider than its box overlaps its neighbors.
     drawn = draw(sources.read(f"{name}.mmd"), Format.MERMAID, Output.SVG)
     root = ElementTree.fromstring(drawn.content)
     boxes = [box for box in root.iter(f"{SVG}svg") if box is not root]
@@ -56,14 +56,14 @@ def test_labels_are_as_wide_as_they_are_drawn(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MERMAID)
-def test_labels_are_on_the_png_and_whole(  # R11
+def test_labels_are_complete_on_the_png(  # R11
     name: str, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = sources.read(name)
     drawn = draw(source, Format.MERMAID, Output.PNG, engine=engine).content
     monkeypatch.setattr(raster, "font_files", tuple)
     without_font = draw(source, Format.MERMAID, Output.PNG, engine=engine).content
-    # All that the font makes is labels: there are some, and none of them is cut at an edge.
+    # The font only draws labels: there are some, and none is clipped at an edge.
     labels = difference(drawn, without_font)
     assert labels is not None
     assert ink(drawn, without_font) > 40 * len("".join(sources.LABELS[name]))
@@ -81,7 +81,7 @@ def test_labels_are_on_the_png_and_whole(  # R11
         ("flowchart LR\n A[привет мир]", "привет мир"),
     ],
 )
-def test_a_label_has_the_width_of_its_letters(
+def test_label_has_the_width_of_its_letters(
     source: str, label: str, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = "---\nconfig:\n  flowchart:\n    wrappingWidth: 400\n---\n" + source
@@ -90,14 +90,14 @@ def test_a_label_has_the_width_of_its_letters(
     box = difference(drawn, draw(source, Format.MERMAID, Output.PNG, engine=engine).content)
     assert box is not None
     expected = face(bold=False, italic=False).width(label) * 16 * raster.SCALE
-    # Kerning and the room beside the outer letters take a little off; a cut label lacks letters.
+    # Kerning and side bearings take a little off; a clipped label lacks letters.
     assert expected - 8 * raster.SCALE < box[2] - box[0] < expected + 2
 
 
 @pytest.mark.parametrize("text", ["日本語", "한국어", "🎉", "👩‍👩‍👧", "العربية"])
 @pytest.mark.parametrize("language", Format)
-def test_what_no_font_has_is_still_seen(text: str, language: Format) -> None:
-    # From a font of the system, or as boxes; never as nothing.
+def test_characters_without_a_font_are_visible(text: str, language: Format) -> None:
+    # With a system font, or as boxes, but never as nothing.
     def picture(label: str) -> bytes:
         source = f'flowchart LR\n A["{label}"]' if language is Format.MERMAID else f'"{label}"'
         return draw(source, language, Output.PNG).content
@@ -109,7 +109,7 @@ def test_what_no_font_has_is_still_seen(text: str, language: Format) -> None:
 
 
 @pytest.mark.parametrize("label", ["customerNumber", "ÄÖÜ straße ñ", "çå łő žş"])
-def test_latin_labels_of_d2_are_on_the_png_and_whole(label: str) -> None:  # R11
+def test_latin_labels_of_d2_are_complete_on_the_png(label: str) -> None:  # R11
     def picture(color: str) -> bytes:
         paper = 'fill: "#ffffff"; stroke: "#ffffff"'
         source = f'a: "{label}" {{style: {{font-color: "{color}"; {paper}}}}}'
@@ -124,7 +124,7 @@ def test_latin_labels_of_d2_are_on_the_png_and_whole(label: str) -> None:  # R11
     assert box[2] < width - 2 and box[3] < height - 2
 
 
-def test_a_source_chooses_its_own_theme(engine: str) -> None:
+def test_source_can_choose_its_theme(engine: str) -> None:
     source = "flowchart LR\n A --> B"
     plain = draw(source, Format.MERMAID, Output.SVG, engine=engine).content
     themed = f"---\nconfig:\n  theme: dark\n---\n{source}"

@@ -1,4 +1,4 @@
-"""The surface at work: the HTTP application, the engine and a worker, in this process."""
+"""The surface in this process: the HTTP application, the engine and a worker."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ PATIENCE_S = 100.0
 
 @dataclass
 class Ingest:
-    """A server with the surface, and what tests ask of it."""
+    """A server with the surface, and shortcuts for tests."""
 
     http: httpx2.AsyncClient
     engine: Engine
     settings: Settings
 
     async def send(self, *files: tuple[str, bytes], **fields: Any) -> httpx2.Response:
-        """Hand files in, as a form."""
+        """Submit files as a form."""
         headers = fields.pop("headers", {})
         data = {
             name: value if isinstance(value, str) else json.dumps(value)
@@ -47,8 +47,8 @@ class Ingest:
         parts = [("files", (name, content)) for name, content in files]
         return await self.http.post("/v1/ingest", data=data, files=parts, headers=headers)
 
-    async def ended(self, answer: httpx2.Response, **headers: str) -> dict[str, Any]:
-        """Return the job that was answered, once it has ended."""
+    async def finished(self, answer: httpx2.Response, **headers: str) -> dict[str, Any]:
+        """Return a submitted job once it has finished."""
         assert answer.status_code in (200, 202), answer.text
         path = answer.headers["location"]
         async with asyncio.timeout(PATIENCE_S):
@@ -57,17 +57,17 @@ class Ingest:
                 if job["finished_at"] is not None:
                     return dict(job)
 
-    async def bring(self, name: str, content: bytes | str, **fields: Any) -> dict[str, Any]:
-        """Hand one file in, and return what its job has come to."""
+    async def ingest_file(self, name: str, content: bytes | str, **fields: Any) -> dict[str, Any]:
+        """Ingest one file and return the result of its job."""
         raw = content.encode() if isinstance(content, str) else content
-        job = await self.ended(await self.send((name, raw), **fields))
+        job = await self.finished(await self.send((name, raw), **fields))
         assert job["state"] == "succeeded", job
         return dict(job["result"])
 
     async def search(
         self, text: str, collection: str = "default", headers: Any = None, **query: Any
     ) -> list[dict[str, Any]]:
-        """Look for something, and return what was found."""
+        """Search a collection and return the results."""
         answer = await self.http.get(
             f"/v1/collections/{collection}/search",
             params={"q": text, **query},
@@ -91,10 +91,10 @@ async def ingest_at(
     app: App | None = None,
     isolation: Isolation = "process",
 ) -> AsyncIterator[Ingest]:
-    """Serve the surface, with a worker unless told, and in processes of their own."""
+    """Serve the surface, by default with a worker that uses processes of its own."""
     app, surface = app or App(), IngestSurface()
     app.use(surface)
-    # Nobody has the time to wait for the next try.
+    # Do not wait for the retry backoff.
     changed = replace(app.kinds[KIND], backoff=Backoff(0, 0), isolation=isolation)
     app._kinds[KIND] = changed if isolation == "process" else replace(changed, memory=None)
     async with (
@@ -123,7 +123,7 @@ async def working(
 
 
 def kill_readers() -> int:
-    """Kill the processes that read documents, as nothing in them can prevent; return how many."""
+    """Send SIGKILL to the processes that read documents; return their number."""
     killed = 0
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

@@ -1,7 +1,7 @@
-"""A fresh folder for one command, gone afterwards whatever the command has made of it.
+"""A fresh folder for one command, deleted afterwards whatever the command put into it.
 
-Whoever made a folder holds a lock on it until it is removed. What is not locked was left by who was
-killed, or is a moment old: `remove_leftovers` takes it away after a while.
+The creator of a folder holds a lock on it until it is deleted. A folder without a lock was left by
+a killed process, or is very new: `remove_leftovers` deletes it after a while.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import time
 from pathlib import Path
 
 PREFIX = "coatcheck-run-"
-# A folder that nobody has locked for so long is nobody's.
+# A folder without a lock for this long belongs to nobody.
 UNCLAIMED_S = 60.0
 
 
-class Folder:
-    """A folder of this process."""
+class ScratchFolder:
+    """A scratch folder of this process."""
 
     def __init__(self, within: Path | None = None) -> None:
-        """Make an empty folder that only this user can enter."""
+        """Create an empty folder that only this user can enter."""
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=within)).resolve()
-            lock = _locked(self.path)
-            if lock is not None:  # else somebody took it for a leftover
+            lock = _lock_folder(self.path)
+            if lock is not None:  # otherwise another process took it for a leftover
                 self._lock = lock
                 return
 
     def remove(self) -> None:
-        """Remove it with everything in it."""
+        """Delete the folder with its content."""
         try:
             remove_folder(self.path)
         finally:
@@ -40,14 +40,14 @@ class Folder:
 
 
 def remove_leftovers(within: Path | None = None, unclaimed_s: float = UNCLAIMED_S) -> int:
-    """Remove what processes have left that were killed; return how many folders."""
+    """Delete folders of killed processes; return their number."""
     removed = 0
     for folder in (within or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):  # somebody else is at it, or it is not ours to remove
+        with contextlib.suppress(OSError):  # another process deletes it, or we may not
             found = folder.lstat()
             if not stat.S_ISDIR(found.st_mode) or time.time() - found.st_ctime < unclaimed_s:
                 continue
-            lock = _locked(folder)
+            lock = _lock_folder(folder)
             if lock is None:
                 continue
             try:
@@ -58,8 +58,8 @@ def remove_leftovers(within: Path | None = None, unclaimed_s: float = UNCLAIMED_
     return removed
 
 
-def _locked(folder: Path) -> int | None:
-    """Lock a folder; None where somebody else has it, or it is gone."""
+def _lock_folder(folder: Path) -> int | None:
+    """Lock a folder; return None if another process has locked it, or it is gone."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -75,13 +75,13 @@ def _locked(folder: Path) -> int | None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder with everything in it.
+    """Delete a folder with its content.
 
-    It holds what a stranger's program has made: folders that nobody may enter, or nested deeper
-    than a path is long. So each folder's own folders are first moved up to the top, where a short
-    path leads to them, and nothing here recurses.
+    The content was created by an untrusted program: folders without permissions, or nested deeper
+    than a path may be long. Therefore nested folders are first moved to the top, where a short path
+    reaches them, without recursion.
     """
-    emptied = 0
+    moved = 0
     waiting = [folder]
     while waiting:
         current = waiting.pop()
@@ -90,8 +90,8 @@ def remove_folder(folder: Path) -> None:
             if entry.is_symlink() or not entry.is_dir():
                 entry.unlink()
                 continue
-            emptied += 1
-            # A folder can only be moved by who may write to it: its ".." changes.
+            moved += 1
+            # Moving a folder requires write permission on it, because its ".." changes.
             entry.chmod(stat.S_IRWXU)
-            waiting.append(entry.rename(folder.with_name(f"{folder.name}-{emptied}")))
+            waiting.append(entry.rename(folder.with_name(f"{folder.name}-{moved}")))
         current.rmdir()

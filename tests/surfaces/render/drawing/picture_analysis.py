@@ -1,4 +1,4 @@
-"""Looking at pictures: where there is ink, and what an SVG says."""
+"""Compare pictures by their pixels, and read the texts of an SVG."""
 
 from __future__ import annotations
 
@@ -19,20 +19,18 @@ def decode(png: bytes) -> Image.Image:
 
 
 def difference(one: bytes, other: bytes) -> Box | None:
-    """Return the smallest box around all that is not the same, or None."""
+    """Return the bounding box of the differences, or None."""
     return ImageChops.difference(decode(one), decode(other)).getbbox()
 
 
 def ink(one: bytes, other: bytes) -> int:
-    """Return how many pixels differ clearly."""
+    """Return the number of pixels that clearly differ."""
     changed = ImageChops.difference(decode(one), decode(other)).convert("L")
     return sum(count for level, count in enumerate(changed.histogram()) if level > 60)
 
 
 def texts(svg: bytes) -> list[str]:
-    """Return what is written, as it is seen: a text element each, each of its lines, and all of
-    those together.
-    """
+    """Return the visible texts: each text element, each of its lines, and all lines together."""
     found: list[str] = []
     for element in ElementTree.fromstring(svg).iter(f"{SVG}text"):
         parts = (element, *element.findall(f"{SVG}tspan"))

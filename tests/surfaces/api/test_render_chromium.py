@@ -29,7 +29,7 @@ def program() -> None:
         pytest.skip("there is no Chromium here, and Debian's cannot be installed")
 
 
-async def test_formulas_are_drawn_where_the_engine_is_chosen(serve: Serve) -> None:
+async def test_formulas_are_drawn_by_the_chosen_engine(serve: Serve) -> None:
     async with serve(RenderSurface({})) as (http, _):
         refused = await http.post("/render?mode=sync", json=FORMULA)
         assert refused.status_code == 400
@@ -44,11 +44,11 @@ async def test_formulas_are_drawn_where_the_engine_is_chosen(serve: Serve) -> No
         answer = await http.post("/render?mode=sync", json=wrong)
         assert (answer.status_code, answer.json()) == (
             400,
-            {"error": "line 2, column 10: the end cannot stand here\n   A --> B{x\n           ^"},
+            {"error": "line 2, column 10: the end is not allowed here\n   A --> B{x\n           ^"},
         )
 
 
-async def test_another_engine_is_not_answered_from_the_cache(serve: Serve) -> None:
+async def test_cache_distinguishes_engines(serve: Serve) -> None:
     plain = {**FORMULA, "source": "flowchart LR\n A --> B"}
     for environment in ({}, CHOSEN):
         async with serve(RenderSurface(environment)) as (http, _):
@@ -58,7 +58,7 @@ async def test_another_engine_is_not_answered_from_the_cache(serve: Serve) -> No
             assert again.json()["cached"] is True
 
 
-async def test_a_job_from_elsewhere_is_drawn_by_it_too(
+async def test_job_submitted_directly_uses_the_chosen_engine(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RENDER_ENGINE", "chromium")
@@ -69,7 +69,7 @@ async def test_a_job_from_elsewhere_is_drawn_by_it_too(
         assert ended["state"] == "succeeded", ended
 
 
-async def test_a_worker_that_stops_leaves_no_browser(serve: Serve) -> None:
+async def test_stopped_worker_leaves_no_browser(serve: Serve) -> None:
     async with serve(RenderSurface(CHOSEN)) as (http, _):
         before = browsers()
         await http.post("/render?mode=sync", json=FORMULA)
@@ -77,12 +77,14 @@ async def test_a_worker_that_stops_leaves_no_browser(serve: Serve) -> None:
         assert mine
         ends = [os.pidfd_open(pid) for pid in mine]
     for end in ends:
-        assert select.select([end], [], [], PATIENCE_S)[0], "it lives on"
+        assert select.select([end], [], [], PATIENCE_S)[0], "the browser is still running"
         os.close(end)
 
 
 def browsers() -> set[int]:
-    """The browsers of handlers, which are two processes below this one, and what holds them."""
+    """Return the browsers of handlers, which are two processes below this one, and their
+    supervisors.
+    """
     found: set[int] = set()
     waiting = [os.getpid()]
     while waiting:
@@ -98,17 +100,17 @@ def command(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def test_an_engine_that_is_not_there_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_engine_is_reported_at_startup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(engine.PROGRAM, "/nowhere/chromium")
     with pytest.raises(ConfigurationError) as caught:
         RenderSurface(CHOSEN)
     assert str(caught.value) == (
-        "RENDER_ENGINE is chromium, which cannot draw here: it needs a program at "
+        "RENDER_ENGINE is chromium, which cannot draw on this machine: it needs a program at "
         f"/nowhere/chromium, which {engine.PROGRAM} names"
     )
 
 
-def test_the_engine_in_force_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_active_engine_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     says = [part.says for part in RenderSurface(CHOSEN).parts()]
     assert says[0].startswith("mermaid could be drawn by merman ")
     assert says[1].startswith("mermaid is drawn by chromium with Mermaid 11.")
@@ -117,4 +119,4 @@ def test_the_engine_in_force_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parts[0].says.startswith("mermaid is drawn by merman ")
     assert "mermaid could be drawn by chromium" in parts[1].says
     assert "which needs a program at /nowhere/chromium" in parts[1].says
-    assert not parts[1].missing  # nobody has asked for it
+    assert not parts[1].missing  # it is optional

@@ -1,4 +1,4 @@
-"""Executions in a Kubernetes cluster: begun once, whoever dies."""
+"""Executions in a Kubernetes cluster are started once, whichever worker dies."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from coatcheck.surfaces.tasks.runners import CommandRunner
 from coatcheck.surfaces.tasks.surface import TaskSurface
 from tests.cli.processes import COMMAND, environment
 from tests.surfaces.tasks.kubernetes.conftest import MakeRunner, config, fake, make_runner
-from tests.surfaces.tasks.kubernetes.fake import FakeCluster
+from tests.surfaces.tasks.kubernetes.fake_cluster import FakeCluster
 
 from .conftest import Serve
-from .test_tasks import ended, put_task
+from .task_requests import put_task, wait_finished
 
 pytestmark = pytest.mark.anyio
 __all__ = ["config", "fake", "make_runner"]
 
 
 @pytest.fixture
-def in_a_cluster(tmp_path: Path) -> dict[str, str]:
+def cluster_environment(tmp_path: Path) -> dict[str, str]:
     policy = tmp_path / "commands.toml"
     policy.write_text('default = "allow"\n')
     return {"EXEC_RUNNER": "kubernetes", "EXEC_POLICY_FILE": str(policy)}
@@ -37,7 +37,7 @@ def in_a_cluster(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def surface(
-    make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch, in_a_cluster: dict[str, str]
+    make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch, cluster_environment: dict[str, str]
 ) -> Callable[[], TaskSurface]:
     """The surface on the cluster of these tests."""
 
@@ -45,24 +45,24 @@ def surface(
         return make_runner()
 
     monkeypatch.setattr(TaskSurface, "_runner", lambda _self: make())
-    return lambda: TaskSurface(in_a_cluster)
+    return lambda: TaskSurface(cluster_environment)
 
 
-async def test_an_execution_is_a_job_of_the_cluster(  # T14
+async def test_execution_is_a_kubernetes_job(  # T14
     serve: Serve, surface: Callable[[], TaskSurface], fake: FakeCluster
 ) -> None:
     async with serve(surface()) as (http, _):
         path = await put_task(http, ["echo", "from afar"])
-        shown = await ended(http, await http.put(f"{path}?async=true"))
+        shown = await wait_finished(http, await http.put(f"{path}?async=true"))
         assert (shown["status"], shown["stdout"]) == ("SUCCEEDED", "from afar\n")
         assert names(fake) == [shown["jobName"]]
 
 
-async def test_an_execution_is_pending_until_its_pod_runs(  # T06
+async def test_execution_is_pending_until_its_pod_runs(  # T06
     serve: Serve, surface: Callable[[], TaskSurface], fake: FakeCluster
 ) -> None:
-    """Neither a claimed job nor a Job of the cluster's runs before its pod does."""
-    fake.controller.room.clear()
+    """Neither a claimed job nor a Kubernetes Job runs before its pod does."""
+    fake.controller.capacity.clear()
     async with serve(surface()) as (http, engine):
         path = await put_task(http, ["sh", "-c", "echo up; until [ -e go ]; do sleep 0.02; done"])
         accepted = await http.put(f"{path}?async=true")
@@ -78,7 +78,7 @@ async def test_an_execution_is_pending_until_its_pod_runs(  # T06
         )
         [listed] = (await http.get("/api/tasks")).json()
         assert [each["status"] for each in listed["taskExecutions"]] == ["PENDING"]
-        fake.controller.room.set()
+        fake.controller.capacity.set()
         await noted(engine, accepted, "running")
         assert (await http.get(where)).json()["status"] == "RUNNING"
         assert (await http.get("/api/tasks/task-1")).json()["taskExecutions"][0]["status"] == (
@@ -86,29 +86,30 @@ async def test_an_execution_is_pending_until_its_pod_runs(  # T06
         )
         for container in fake.controller.containers.values():
             (container.folder / "go").touch()
-        assert (await ended(http, accepted))["status"] == "SUCCEEDED"
+        assert (await wait_finished(http, accepted))["status"] == "SUCCEEDED"
 
 
-async def test_who_comes_after_a_worker_takes_over_what_it_had_started(
+async def test_job_of_a_stopped_worker_is_taken_over(
     serve: Serve, surface: Callable[[], TaskSurface], fake: FakeCluster
 ) -> None:
     async with serve(surface()) as (http, _):
         path = await put_task(http, ["sleep", "600"])
         accepted = await http.put(f"{path}?async=true")
         await until(lambda: len(names(fake)) == 1)
-    assert fake.count("DELETE", names(fake)[0]) == 0  # the worker is gone, and the command is not
+    # the worker has stopped, but the command has not
+    assert fake.count("DELETE", names(fake)[0]) == 0
     asked = len(fake.requests)
 
     async with serve(surface()) as (http, _):
-        await until(lambda: len(fake.requests) > asked)  # it finds that there is one
+        await until(lambda: len(fake.requests) > asked)  # it finds the existing Job
         assert names(fake) == [accepted.json()["jobName"]]
         await http.post(f"/v1/jobs/{accepted.json()['executionId']}/cancel")
-        shown = await ended(http, accepted)
+        shown = await wait_finished(http, accepted)
         assert (shown["status"], shown["stderr"]) == ("FAILED", "cancelled")
         await until(lambda: fake.count("DELETE", accepted.json()["jobName"]) == 1)
 
 
-async def test_nobody_gets_at_the_job_of_another_tenant(  # G40
+async def test_job_names_of_tenants_do_not_collide(  # G40
     serve: Serve, surface: Callable[[], TaskSurface], fake: FakeCluster
 ) -> None:
     async with serve(surface()) as (http, engine):
@@ -138,9 +139,9 @@ async def test_nobody_gets_at_the_job_of_another_tenant(  # G40
 
 @pytest.fixture
 def start_worker(
-    fake: FakeCluster, tmp_path: Path, in_a_cluster: dict[str, str]
+    fake: FakeCluster, tmp_path: Path, cluster_environment: dict[str, str]
 ) -> Iterator[Callable[[], Popen[bytes]]]:
-    """Start workers as processes of their own, which can be killed."""
+    """Start workers as processes that can be killed."""
     cluster = {"server": f"http://127.0.0.1:{fake.port}"}
     known = {
         "apiVersion": "v1",
@@ -159,7 +160,7 @@ def start_worker(
             COATCHECK_SWEEP_S="0.2",
             KUBECONFIG=str(tmp_path / "kubeconfig"),
             K8S_NAMESPACE=fake.namespace,
-            **in_a_cluster,
+            **cluster_environment,
         )
         started.append(Popen([*COMMAND, "worker"], cwd=tmp_path, env=settings, stderr=DEVNULL))
         return started[-1]
@@ -170,13 +171,13 @@ def start_worker(
         process.wait()
 
 
-async def begun_and_killed(
+async def start_and_kill_worker(
     http: httpx2.AsyncClient,
     engine: Engine,
     fake: FakeCluster,
     start_worker: Callable[[], Popen[bytes]],
 ) -> httpx2.Response:
-    """Return an execution whose worker was killed when it had noted that it was started."""
+    """Return an execution whose worker was killed after recording the start."""
     path = await put_task(http, ["sh", "-c", "echo up; until [ -e go ]; do sleep 0.02; done"])
     accepted = await http.put(f"{path}?async=true")
     worker = start_worker()
@@ -187,14 +188,14 @@ async def begun_and_killed(
 
 
 async def noted(engine: Engine, accepted: httpx2.Response, what: str) -> None:
-    """Wait until an execution's notes say something."""
+    """Wait until an execution's notes contain an event."""
     async with asyncio.timeout(60):
         while f'["{what}"' not in str(await steps(engine, accepted)):  # noqa: ASYNC110 - no signal
             await asyncio.sleep(0.01)
 
 
 def unscheduled(fake: FakeCluster) -> list[str]:
-    """Name the pods that no node has room for."""
+    """Return the names of pods that no node has capacity for."""
     return [
         pod["metadata"]["name"]
         for pod in fake.objects.list("pods", {})
@@ -206,39 +207,39 @@ async def steps(engine: Engine, accepted: httpx2.Response) -> list[Step]:
     return await engine.steps(accepted.json()["executionId"])
 
 
-async def test_who_comes_after_one_that_was_killed_takes_over_what_it_had_started(  # T14
+async def test_job_of_a_killed_worker_is_taken_over(  # T14
     serve: Serve,
     surface: Callable[[], TaskSurface],
     fake: FakeCluster,
     start_worker: Callable[[], Popen[bytes]],
 ) -> None:
     async with serve(surface(), works=False) as (http, engine):
-        accepted = await begun_and_killed(http, engine, fake, start_worker)
+        accepted = await start_and_kill_worker(http, engine, fake, start_worker)
         assert names(fake) == [accepted.json()["jobName"]]
         start_worker()
         await until(lambda: fake.count("GET", f"/jobs/{names(fake)[0]}") > 1)
         await until(lambda: len(fake.controller.containers) == 1)
         for container in fake.controller.containers.values():
             (container.folder / "go").touch()
-        shown = await ended(http, accepted)
+        shown = await wait_finished(http, accepted)
         assert (shown["status"], shown["stdout"]) == ("SUCCEEDED", "up\n")
         assert fake.controller.started == 1
         assert (await engine.get(accepted.json()["executionId"])).attempt == 2
 
 
-async def test_what_the_cluster_has_forgotten_is_not_run_again(  # T14
+async def test_deleted_job_is_not_run_again(  # T14
     serve: Serve,
     surface: Callable[[], TaskSurface],
     fake: FakeCluster,
     start_worker: Callable[[], Popen[bytes]],
 ) -> None:
     async with serve(surface(), works=False) as (http, engine):
-        accepted = await begun_and_killed(http, engine, fake, start_worker)
+        accepted = await start_and_kill_worker(http, engine, fake, start_worker)
         job = fake.objects.get("jobs", accepted.json()["jobName"])
         assert job is not None
-        await fake.controller.delete(job)  # as it does when the Job's time to live is over
+        await fake.controller.delete(job)  # as the cluster does after the Job's TTL
         start_worker()
-        shown = await ended(http, accepted)
+        shown = await wait_finished(http, accepted)
         assert shown["status"] == "FAILED"
         assert "it is not run again" in shown["stderr"]
         found = await engine.get(accepted.json()["executionId"])
@@ -247,7 +248,7 @@ async def test_what_the_cluster_has_forgotten_is_not_run_again(  # T14
         assert fake.controller.started == 1
 
 
-async def test_what_was_taken_away_before_it_ended_is_tried_again(
+async def test_evicted_command_is_retried(
     serve: Serve, surface: Callable[[], TaskSurface], fake: FakeCluster, tmp_path: Path
 ) -> None:
     mark = tmp_path / "tried"
@@ -257,10 +258,10 @@ async def test_what_was_taken_away_before_it_ended_is_tried_again(
         accepted = await http.put(f"{path}?async=true")
         await until(mark.exists)
         await fake.controller.evict(accepted.json()["jobName"])
-        shown = await ended(http, accepted)
+        shown = await wait_finished(http, accepted)
         assert (shown["status"], shown["stdout"]) == ("SUCCEEDED", "well\n")
         notes = [json.loads(step.result or "[]")[0] for step in await steps(engine, accepted)]
-        # Whether a pod is seen to run before it is gone is up to it.
+        # A pod may or may not be seen running before it is gone.
         known = [note for note in notes if note != "running"]
         assert known == ["looked", "begun", "given up", "looked", "begun"]
 
@@ -270,7 +271,7 @@ def names(fake: FakeCluster) -> list[str]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that the cluster gives no signal of."""
+    """Wait for a condition that the cluster does not signal."""
     async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110 - it gives none
             await asyncio.sleep(0.01)

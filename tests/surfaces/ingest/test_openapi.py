@@ -1,4 +1,4 @@
-"""The description of the surface's calls is true."""
+"""The OpenAPI description of the surface is accurate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(300)
 OURS = "^/v1/(ingest|collections|documents)"
 
 
-def test_generated_requests_are_answered_as_described(tmp_path: Path) -> None:
+def test_generated_requests_match_the_description(tmp_path: Path) -> None:
     with running("serve", "--port", "0", "--no-worker", folder=tmp_path) as server:
         options = ("--phases", "coverage,fuzzing", "--max-examples", "10")
         assert (
