@@ -11,13 +11,14 @@ LOCKED := $(INSTALL) --require-hashes --requirement
 # Tests start hundreds of processes: keep compiled files even if the environment says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-run run test lint docs chaos bench bench-postgres lock sbom audit clean
+.PHONY: help setup setup-run run test lint docs unasync chaos bench bench-postgres lock sbom audit clean
 
 help:
 	@echo "make run          set up, start the server and run one real job (ONCE=1: then exit)"
 	@echo "make test         set up, then run lint, types, layers and every test"
 	@echo "make lint         lint, types and layers only"
 	@echo "make docs         build the documentation site into site/; a broken link fails"
+	@echo "make unasync      generate the synchronous client from the asynchronous one"
 	@echo "make chaos        fault injection at scale, an hour and a half (CHAOS_SECONDS, CHAOS_SCALE),"
 	@echo "                  then a soak of half an hour under mixed load; docs/reliability.md"
 	@echo "make bench        benchmarks on SQLite, beside their peers; writes benchmarks/results/"
@@ -65,6 +66,9 @@ lint: setup
 
 docs: setup
 	@$(BIN)/python docs/build.py
+
+unasync: setup
+	@$(BIN)/python tools/unasync.py
 
 test: lint
 	@$(BIN)/pytest -n 4

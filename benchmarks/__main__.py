@@ -70,8 +70,6 @@ def main() -> None:
     report.write(about, measures, output)
     note = plot.draw(measures, output / "latest.svg")
     markdown = report.as_markdown(about, measures)
-    if whole and options.output is None:
-        report.fill_readme(HERE / "README.md", markdown)
     print("\n" + markdown)
     print(f"written to {output}; {note}")
 

@@ -1,4 +1,4 @@
-"""Writing a run down: JSON for machines, Markdown for people, and the tables in the README."""
+"""Write the results of a run: JSON with every sample, and Markdown tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from benchmarks.results import Bar, Measure, Row
 
-BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 VERDICT = {True: "reached", False: "**missed**", None: "not known"}
 
 
@@ -19,13 +18,6 @@ def write(run: dict[str, Any], measures: list[Measure], folder: Path) -> None:
     text = json.dumps(document, indent=1, ensure_ascii=False)
     (folder / "latest.json").write_text(text + "\n", encoding="utf-8")
     (folder / "latest.md").write_text(as_markdown(run, measures), encoding="utf-8")
-
-
-def fill_readme(readme: Path, markdown: str) -> None:
-    """Put the tables between the two marks."""
-    before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    readme.write_text(f"{before}{BEGIN}\n{markdown}\n{END}{after}", encoding="utf-8")
 
 
 def as_markdown(run: dict[str, Any], measures: list[Measure]) -> str:

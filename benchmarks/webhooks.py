@@ -117,11 +117,11 @@ async def _beside_dead(jobs: int, ports: list[int]) -> float:
 async def _engine(folder: str) -> Engine:
     store = SQLiteStore(Path(folder) / "jobs.db")
     await store.open()
-    return Engine(store, app.kinds, guard=EgressPolicy("127.0.0.1"))
+    return Engine(store, app.kinds, egress=EgressPolicy("127.0.0.1"))
 
 
 async def _end_jobs(engine: Engine, submissions: list[Submission]) -> None:
-    jobs = await engine.accept_batch(submissions)
+    jobs = await engine.insert_batch(submissions)
     for at in range(0, len(jobs), 200):
         await asyncio.gather(*(engine.cancel(job.id) for job in jobs[at : at + 200]))
 

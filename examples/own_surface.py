@@ -22,7 +22,7 @@ from coatcheck.http.endpoint import JSON, Endpoint, EndpointBody, EndpointRespon
 from coatcheck.http.errors import ErrorResponse
 from coatcheck.http.request.body import read_json
 from coatcheck.http.surfaces.base import Surface
-from coatcheck.http.surfaces.submit import find_for, submit_for
+from coatcheck.http.surfaces.submit import find_job, submit_job
 from coatcheck.model.job import Job
 from coatcheck.model.state import State
 
@@ -52,12 +52,12 @@ async def order_report(request: Request) -> Response:
     if type(year) is not int:
         raise HTTPException(400, "which year?")
     asked = Submission("report", json.dumps(year), surface=Reports.name)
-    return JSONResponse(show(await submit_for(request, asked, body)), 202)
+    return JSONResponse(show(await submit_job(request, asked, body)), 202)
 
 
 async def look_at_report(request: Request) -> Response:
     """Say how it is doing."""
-    return JSONResponse(show(await find_for(request, request.path_params["job_id"], Reports.name)))
+    return JSONResponse(show(await find_job(request, request.path_params["job_id"], Reports.name)))
 
 
 class Reports(Surface):
@@ -74,10 +74,10 @@ class Reports(Surface):
             "Order a report",
             "reports",
             {202: EndpointResponse("A ticket.", OBJECT)},
-            refusals=(408, 409, 413, 415, 422, 429),
+            error_statuses=(408, 409, 413, 415, 422, 429),
             body=EndpointBody("Which year.", OBJECT),
             kind="report",
-            refused_as=OBJECT,
+            error_media=OBJECT,
         ),
         Endpoint(
             "GET",
@@ -88,14 +88,14 @@ class Reports(Surface):
             "reports",
             {200: EndpointResponse("How it is doing.", OBJECT)},
             kind="report",
-            refused_as=OBJECT,
+            error_media=OBJECT,
         ),
     )
 
     def declare(self, app: App) -> None:
         app.job("report", timeout="10m", keep_succeeded="1d")(write_report)
 
-    def refuse(self, refusal: ErrorResponse, path: str) -> Response:
+    def format_error(self, refusal: ErrorResponse, path: str) -> Response:
         return JSONResponse({"oops": refusal.detail}, refusal.status, refusal.headers)
 
 

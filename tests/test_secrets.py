@@ -140,7 +140,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         described.mkdir(parents=True)
         (described / "METADATA").write_text("Metadata-Version: 2.1\nName: trial-secrets\n")
         (described / "entry_points.txt").write_text(
-            "[coatcheck.crypto.secret_refs]\ntrial = trial_secrets:read\n"
+            "[coatcheck.secrets]\ntrial = trial_secrets:read\n"
         )
         (site / "trial_secrets.py").write_text(f"def read(reference):\n    {body}\n")
         monkeypatch.syspath_prepend(str(site))

@@ -23,7 +23,6 @@ from benchmarks.postgres.contestants import EVERYBODY
 from benchmarks.postgres.measures import churn, claim_growth, compared, limits, workers
 from benchmarks.postgres.server import Server, running_server
 from benchmarks.postgres.turns import run_in_turn
-from benchmarks.report import fill_readme
 from benchmarks.results import Measure
 
 HERE = Path(__file__).parent
@@ -58,8 +57,6 @@ def main() -> None:
     writing.write(about, measures, output)
     note = plot.draw(measures, output / f"{writing.NAME}.svg")
     markdown = writing.as_markdown(about, measures)
-    if whole and options.output is None:
-        fill_readme(HERE / "README.md", markdown)
     print("\n" + markdown)
     print(f"written to {output}; {note}")
 

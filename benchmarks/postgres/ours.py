@@ -96,7 +96,7 @@ class System:
         if count == 1:
             await self._engine.submit(Submission("job", json.dumps(protocol.payload(first))))
             return
-        await self._engine.accept_batch(
+        await self._engine.insert_batch(
             [
                 Submission("job", json.dumps(protocol.payload(number)))
                 for number in range(first, first + count)

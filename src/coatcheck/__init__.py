@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coatcheck.app import App
     from coatcheck.client.async_client import AsyncClient, AsyncJobHandle
-    from coatcheck.client.calls import Page
+    from coatcheck.client.calls.events import Event
+    from coatcheck.client.calls.jobs import Page
     from coatcheck.client.client import Client, JobHandle
-    from coatcheck.client.event import Event
     from coatcheck.client.new_job import NewJob
     from coatcheck.errors import (
         CoatcheckError,
@@ -84,12 +84,12 @@ _PLACES = {
         "AsyncClient",
         "AsyncJobHandle",
     ),
-    "coatcheck.client.calls": ("Page",),
+    "coatcheck.client.calls.jobs": ("Page",),
     "coatcheck.client.client": (
         "Client",
         "JobHandle",
     ),
-    "coatcheck.client.event": ("Event",),
+    "coatcheck.client.calls.events": ("Event",),
     "coatcheck.client.new_job": ("NewJob",),
     "coatcheck.errors": (
         "CoatcheckError",

@@ -30,7 +30,7 @@ from coatcheck.engine.payloads.signed_uploads import COMPLETED_WITHIN_MS
 from coatcheck.errors import NotFound
 from coatcheck.http.app import create_http_app
 from coatcheck.model.payload import BlobName
-from coatcheck.model.upload import UNUSED_KEPT_MS
+from coatcheck.model.upload import UNUSED_UPLOAD_TTL_MS
 from coatcheck.settings import Settings
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.blobs.conftest import BUCKET
@@ -202,7 +202,7 @@ async def test_completed_twice_at_once_it_is_one_upload(
     assert both[0].json() == both[1].json()
     assert (await submit(http, signed)).status_code == 202
     read_problem(await submit(http, signed), 422, "invalid-payload")
-    clock.milliseconds += UNUSED_KEPT_MS
+    clock.milliseconds += UNUSED_UPLOAD_TTL_MS
     await engine.payload_store.sweep()
     assert len(objects()) == 1, "what the job has"
 
@@ -217,18 +217,18 @@ async def test_who_completes_it_second_finds_the_first(
 ) -> None:
     signed = await begin(http)
     await write(signed)
-    copy_apart = engine.payload_store.copy_apart
+    copy_unowned = engine.payload_store.copy_unowned
 
     async def overtaken(key: str, blob: BlobName, most: int) -> BlobDigest:
-        monkeypatch.setattr(engine.payload_store, "copy_apart", copy_apart)
+        monkeypatch.setattr(engine.payload_store, "copy_unowned", copy_unowned)
         if faster == "before":
             await complete(http, signed)
-            return await copy_apart(key, blob, most)
-        written = await copy_apart(key, blob, most)
+            return await copy_unowned(key, blob, most)
+        written = await copy_unowned(key, blob, most)
         await complete(http, signed)
         return written
 
-    monkeypatch.setattr(engine.payload_store, "copy_apart", overtaken)
+    monkeypatch.setattr(engine.payload_store, "copy_unowned", overtaken)
     second = await complete(http, signed)
     assert second.status_code == 200, second.text
     assert second.json() == (await http.get(f"/v1/uploads/{signed['id']}")).json()

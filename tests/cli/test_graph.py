@@ -79,7 +79,7 @@ def test_it_is_handed_in_as_the_surface_says(  # G10
 ) -> None:
     assert run(server, tmp_path, "code").returncode == 0
     with Api(server.url()) as api:
-        job, _ = next(api.jobs([("kind", "graph")], 1))
+        [job] = api.list(kind="graph", limit=1).jobs
         assert job["surface"] == "graphs"
 
 

@@ -15,8 +15,8 @@ import httpx2
 
 from coatcheck import AsyncClient, AsyncJobHandle, Client
 from coatcheck.client.async_driver import AsyncDriver
+from coatcheck.client.async_webhooks import AsyncWebhookClient
 from coatcheck.client.driver import Driver
-from coatcheck.client.webhooks import AsyncWebhookClient
 from tests.cli.processes import PATIENCE_S
 
 Flavour = Literal["sync", "async"]

@@ -44,7 +44,7 @@ def test_there_is_no_such_host(connect: Connect) -> None:
 def test_the_connection_is_dropped(connect: Connect, server: Running) -> None:
     with FaultyProxy(server.url(), [Fault.REFUSED]) as proxy:
         sentence = said(connect, proxy.url)
-    assert sentence == "the connection was cut before the whole answer was there"
+    assert sentence == "the connection was lost before the response was complete"
 
 
 def test_the_server_does_not_speak_tls(connect: Connect, server: Running) -> None:
@@ -56,7 +56,7 @@ def test_the_server_says_nothing(connect: Connect) -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(Unreachable, match="there was no answer in time"):
+        with pytest.raises(Unreachable, match="the response timed out"):
             connect(url, retry_for=0, timeout=0.5).get("7")
 
 

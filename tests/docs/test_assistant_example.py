@@ -16,7 +16,7 @@ from mcp.client.stdio import StdioServerParameters
 from .pages import ROOT, blocks, write_python_files
 from .test_examples import serving
 
-PAGE = ROOT / "docs/how-to/use-from-an-assistant.md"
+PAGE = ROOT / "docs/how-to/mcp.md"
 
 
 async def ask_as_configured(url: str) -> tuple[list[str], str]:

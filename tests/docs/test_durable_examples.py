@@ -46,7 +46,7 @@ def test_durable_steps(tmp_path: Path) -> None:
 
 
 def test_waiting_and_approving(tmp_path: Path) -> None:
-    page = HOW_TO / "wait-and-approve.md"
+    page = HOW_TO / "waits-and-approvals.md"
     write_python_files(page, tmp_path)
     with serving(tmp_path, "trial:app") as url:
         write_python_files(page, tmp_path, url)

@@ -66,7 +66,7 @@ def test_the_five_minute_path_of_the_readme(tmp_path: Path) -> None:
 
 
 def test_steering_a_job(tmp_path: Path) -> None:
-    page = ROOT / "docs/how-to/steer-a-job.md"
+    page = ROOT / "docs/how-to/retries-and-timeouts.md"
     write_python_files(page, tmp_path)
     with serving(tmp_path, "steering:app") as url, Client(url) as client:
         assert client.run("fetch", "http://example.com") == "got http://example.com"
@@ -80,7 +80,7 @@ def test_steering_a_job(tmp_path: Path) -> None:
 
 
 def test_limiting_what_runs(tmp_path: Path) -> None:
-    page = ROOT / "docs/how-to/limit-what-runs.md"
+    page = ROOT / "docs/how-to/limits.md"
     assert write_python_files(page, tmp_path) == ["limited.py", "warm.py", "pinned.py"]
     [commands] = [block.text for block in blocks(page) if block.language == "sh"]
     with serving(tmp_path, "limited:app") as url, Client(url) as client:
@@ -108,7 +108,7 @@ def test_limiting_what_runs(tmp_path: Path) -> None:
 
 
 def test_coming_back_for_a_result(tmp_path: Path) -> None:
-    page = ROOT / "docs/how-to/come-back-for-the-result.md"
+    page = ROOT / "docs/how-to/get-results.md"
     write_python_files(page, tmp_path)
     commands = [block.text for block in blocks(page) if block.language == "sh"]
     with serving(tmp_path, "tickets:app") as url:
@@ -131,7 +131,7 @@ def test_coming_back_for_a_result(tmp_path: Path) -> None:
 
 
 def test_a_worker_in_any_language(tmp_path: Path) -> None:
-    page = ROOT / "docs/how-to/a-worker-in-any-language.md"
+    page = ROOT / "docs/how-to/workers-in-any-language.md"
     write_python_files(page, tmp_path)
     with serving(tmp_path, "gateway:app", "--no-worker") as url, Client(url) as client:
         write_python_files(page, tmp_path, url)
@@ -145,7 +145,7 @@ def test_a_worker_in_any_language(tmp_path: Path) -> None:
 
 # I18
 def test_a_worker_in_node(tmp_path: Path) -> None:
-    page = ROOT / "docs/how-to/a-worker-in-any-language.md"
+    page = ROOT / "docs/how-to/workers-in-any-language.md"
     write_python_files(page, tmp_path)
     shutil.copy(ROOT / "examples/worker.mjs", tmp_path)
     with serving(tmp_path, "gateway:app", "--no-worker") as url, Client(url) as client:
@@ -162,7 +162,7 @@ def test_a_worker_in_node(tmp_path: Path) -> None:
 
 
 def test_using_the_client(tmp_path: Path) -> None:
-    page = ROOT / "docs/how-to/use-the-client.md"
+    page = ROOT / "docs/how-to/python-client.md"
     write_python_files(page, tmp_path)
     with serving(tmp_path, "kitchen:app") as url:
         _, *names = write_python_files(page, tmp_path, url)
@@ -181,7 +181,7 @@ def test_using_the_client(tmp_path: Path) -> None:
 
 
 def test_from_a_shell(tmp_path: Path) -> None:
-    page = ROOT / "docs/how-to/from-a-shell.md"
+    page = ROOT / "docs/how-to/command-line.md"
     write_python_files(README, tmp_path)
     (session,) = [block.text for block in blocks(page) if block.language == "console"]
     command, printed = session.removeprefix("$ ").split("\n", 1)
@@ -235,7 +235,7 @@ def test_the_job_of_the_http_reference_has_the_shape_of_a_real_one(tmp_path: Pat
 
 
 def test_isolating_a_handler(tmp_path: Path) -> None:
-    write_python_files(ROOT / "docs/how-to/isolate-a-handler.md", tmp_path)
+    write_python_files(ROOT / "docs/how-to/isolation.md", tmp_path)
     settings = {"COATCHECK_GRACE_S": "0.1"}
     with serving(tmp_path, "isolated:app", **settings) as url, Client(url) as client:
         assert client.run("convert", 0.01) == "converted"
@@ -248,7 +248,7 @@ def test_isolating_a_handler(tmp_path: Path) -> None:
 
 
 def test_files_a_job_leaves_behind(tmp_path: Path) -> None:
-    page = ROOT / "docs/how-to/files.md"
+    page = ROOT / "docs/how-to/artifacts.md"
     write_python_files(page, tmp_path)
     (command,) = [block.text for block in blocks(page) if block.language == "sh"]
     with serving(tmp_path, "reports:app") as url, Client(url) as client:
@@ -269,7 +269,7 @@ def test_files_a_job_leaves_behind(tmp_path: Path) -> None:
 
 
 def test_running_something_every_night(tmp_path: Path) -> None:
-    page = ROOT / "docs/how-to/run-something-every-night.md"
+    page = ROOT / "docs/how-to/schedules.md"
     write_python_files(page, tmp_path)
     with serving(tmp_path, "nightly:app") as url, Client(url) as client:
         steering, making, trying = (b.text for b in blocks(page) if b.language == "sh")
@@ -357,7 +357,7 @@ def test_encrypting_what_is_kept(tmp_path: Path) -> None:
 
 
 def test_being_called_back(tmp_path: Path) -> None:
-    page = ROOT / "docs/how-to/be-called-back.md"
+    page = ROOT / "docs/how-to/webhooks.md"
     write_python_files(page, tmp_path)
     with serving(tmp_path, "bakery:app", COATCHECK_EGRESS_ALLOW="127.0.0.1") as url:
         write_python_files(page, tmp_path, url)

@@ -19,7 +19,7 @@ from tests.surfaces.foreman.ollama_shim import serving_ollama
 from .pages import ROOT, blocks, run_curl, write_python_files
 from .test_examples import serving
 
-PAGE = ROOT / "docs/how-to/queue-before-ollama.md"
+PAGE = ROOT / "docs/how-to/ollama-queue.md"
 
 
 def of(language: str) -> list[str]:

@@ -57,7 +57,7 @@ def test_all_that_can_hold_a_job_is_there() -> None:
     text = (ROOT / "docs/reference/http.md").read_text()
     section = text[text.index("`?explain=1` adds") : text.index("## Steps")]
     listed = re.findall(r"^\| \w* ?\| `([\w-]+)` \|", section, re.MULTILINE)
-    said = re.findall(r'Because\(\s*"([\w-]+)"', Path(explain.__file__).read_text())
+    said = re.findall(r'HoldReason\(\s*"([\w-]+)"', Path(explain.__file__).read_text())
     assert sorted(listed) == sorted(said)
 
 

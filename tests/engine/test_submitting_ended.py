@@ -189,7 +189,7 @@ async def test_what_is_kept_apart_does_not_go_this_way(engine: Engine) -> None:
         (job, ended(engine, LARGE)),
         (job, ended(engine, report=Report(steps=(step,)))),
     ):
-        with pytest.raises(ValueError, match="kept apart"):
+        with pytest.raises(ValueError, match="payload for the blob store"):
             await engine.submit_finished(new, how)
     assert await written(engine) == []
 
@@ -203,6 +203,6 @@ async def test_without_a_place_for_blobs_nothing_is_kept_apart(engine: Engine) -
 
 async def test_its_place_is_forgotten(engine: Engine) -> None:
     job = drawn(engine)
-    assert await engine.places.take(Lease(job.tenant, job.id, 1), "seats", ["a"]) == "a"
+    assert await engine.resources.acquire_one(Lease(job.tenant, job.id, 1), "seats", ["a"]) == "a"
     await engine.submit_finished(job, ended(engine))
-    assert not engine.places.are_used_here
+    assert not engine.resources.in_use

@@ -24,8 +24,8 @@ FOREVER_S = 3600.0
 @pytest.fixture(autouse=True)
 def no_net(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wake-up that is missed is missed for good."""
-    monkeypatch.setattr(module, "NET_S", FOREVER_S)
-    monkeypatch.setattr(module, "LONGEST_REST", 0.001)
+    monkeypatch.setattr(module, "POLL_S", FOREVER_S)
+    monkeypatch.setattr(module, "MAX_REST_S", 0.001)
     monkeypatch.setattr(module, "LINGER_S", 0.0)
 
 
@@ -56,7 +56,7 @@ async def test_a_waiter_is_woken_by_the_end_and_not_by_other_moves(
     store: ChangingStore, watch: Waiters
 ) -> None:
     store.add("a")
-    waiting = begin(watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S))
+    waiting = begin(watch.wait_until_finished(DEFAULT_TENANT, "a", FOREVER_S))
     await settle(store)
 
     store.move("a", state=State.RUNNING)
@@ -72,7 +72,7 @@ async def test_a_waiter_for_an_event_is_woken_by_the_next_one(
     store: ChangingStore, watch: Waiters
 ) -> None:
     store.add("a")
-    waiting = begin(watch.until_moved(key("a"), 2, FOREVER_S))
+    waiting = begin(watch.wait_for_event(key("a"), 2, FOREVER_S))
     await settle(store)
 
     store.move("a")  # the second, which it knows
@@ -88,7 +88,7 @@ async def test_what_a_job_says_on_the_way_is_not_read_for_those_who_wait_for_its
     store: ChangingStore, watch: Waiters
 ) -> None:
     store.add("a")
-    waiting = begin(watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S))
+    waiting = begin(watch.wait_until_finished(DEFAULT_TENANT, "a", FOREVER_S))
     await settle(store)
     reads = store.reads["get_many"]
 
@@ -96,7 +96,7 @@ async def test_what_a_job_says_on_the_way_is_not_read_for_those_who_wait_for_its
     await turns(100)
     assert store.reads["get_many"] == reads
 
-    following = begin(watch.until_moved(key("a"), 2, FOREVER_S))
+    following = begin(watch.wait_for_event(key("a"), 2, FOREVER_S))
     await settle(store)
     store.move("a")
     async with asyncio.timeout(PATIENCE_S):
@@ -112,7 +112,7 @@ async def test_a_change_before_the_waiter_was_registered_is_not_missed(
     store.add("a")
     store.end("a")
     async with asyncio.timeout(PATIENCE_S):
-        found = await watch.until_moved(key("a"), 2, FOREVER_S)
+        found = await watch.wait_for_event(key("a"), 2, FOREVER_S)
     assert found is not None
     assert found.state is State.SUCCEEDED
 
@@ -122,7 +122,7 @@ async def test_a_job_that_ends_while_it_is_looked_at_is_looked_at_again(
 ) -> None:
     store.add("a")
     store.slowness = lambda: 50
-    waiting = begin(watch.until_moved(key("a"), 1, FOREVER_S))
+    waiting = begin(watch.wait_for_event(key("a"), 1, FOREVER_S))
     while not store.reads["get_many"]:
         await turns(1)
     store.end("a")  # the look that is under way began before this
@@ -135,16 +135,16 @@ async def test_a_time_that_runs_out_is_answered_with_the_job_as_it_stands(
     store: ChangingStore, watch: Waiters
 ) -> None:
     job = store.add("a")
-    assert await watch.until_ended(DEFAULT_TENANT, "a", 0.001) == job
-    assert await watch.until_ended(DEFAULT_TENANT, "a", 0) == job
-    assert await watch.until_moved(key("a"), 1, 0.001) is None
+    assert await watch.wait_until_finished(DEFAULT_TENANT, "a", 0.001) == job
+    assert await watch.wait_until_finished(DEFAULT_TENANT, "a", 0) == job
+    assert await watch.wait_for_event(key("a"), 1, 0.001) is None
 
 
 async def test_a_thousand_waiters_of_one_change_cost_one_read(
     store: ChangingStore, watch: Waiters
 ) -> None:
     store.add("a")
-    waiting = [begin(watch.until_moved(key("a"), 1, FOREVER_S)) for _ in range(1_000)]
+    waiting = [begin(watch.wait_for_event(key("a"), 1, FOREVER_S)) for _ in range(1_000)]
     await settle(store)
     assert sum(store.reads.values()) == 1, "those who come together are looked at together"
 
@@ -160,7 +160,7 @@ async def test_waiters_of_many_jobs_share_a_read_too(store: ChangingStore, watch
     waiting = []
     for number in range(500):
         store.add(str(number))
-        waiting.append(begin(watch.until_moved(key(str(number)), 1, FOREVER_S)))
+        waiting.append(begin(watch.wait_for_event(key(str(number)), 1, FOREVER_S)))
     await settle(store)
     for number in range(500):
         store.move(str(number))
@@ -177,9 +177,9 @@ async def test_those_who_come_later_do_not_have_everybody_read_again(
 ) -> None:
     for number in range(100):
         store.add(str(number))
-    early = [begin(watch.until_moved(key(str(n)), 1, FOREVER_S)) for n in range(99)]
+    early = [begin(watch.wait_for_event(key(str(n)), 1, FOREVER_S)) for n in range(99)]
     await settle(store)
-    late = begin(watch.until_moved(key("99"), 1, FOREVER_S))
+    late = begin(watch.wait_for_event(key("99"), 1, FOREVER_S))
     await settle(store)
 
     assert store.asked == [99, 1]
@@ -193,9 +193,9 @@ async def test_waiters_of_a_job_that_was_deleted_are_told_at_once(
 ) -> None:
     store.add("a")
     store.add("b")
-    for_end = begin(watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S))
-    for_event = begin(watch.until_moved(key("a"), 1, FOREVER_S))
-    other = begin(watch.until_moved(key("b"), 1, FOREVER_S))
+    for_end = begin(watch.wait_until_finished(DEFAULT_TENANT, "a", FOREVER_S))
+    for_event = begin(watch.wait_for_event(key("a"), 1, FOREVER_S))
+    other = begin(watch.wait_for_event(key("b"), 1, FOREVER_S))
     await settle(store)
 
     store.delete("a")
@@ -214,7 +214,7 @@ async def test_a_store_that_fails_is_asked_again_until_it_answers(
     store: ChangingStore, watch: Waiters
 ) -> None:
     store.add("a")
-    waiting = begin(watch.until_moved(key("a"), 1, FOREVER_S))
+    waiting = begin(watch.wait_for_event(key("a"), 1, FOREVER_S))
     await settle(store)
 
     store.is_down = True
@@ -233,15 +233,13 @@ async def test_an_outage_is_logged_once(
 ) -> None:
     store.add("a")
     store.is_down = True
-    waiting = begin(watch.until_moved(key("a"), 1, FOREVER_S))
+    waiting = begin(watch.wait_for_event(key("a"), 1, FOREVER_S))
     for _ in range(3):
         await settle(store)
     store.is_down = False
     await settle(store)
 
-    assert [record.message for record in caplog.records] == [
-        "the store cannot be read; waiting for it"
-    ]
+    assert [record.message for record in caplog.records] == ["job read failed"]
     waiting.cancel()
     await asyncio.wait([waiting])
 
@@ -252,7 +250,7 @@ async def test_a_first_read_that_fails_is_the_callers_to_hear(
     store.add("a")
     store.is_down = True
     with pytest.raises(StoreUnavailable):
-        await watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S)
+        await watch.wait_until_finished(DEFAULT_TENANT, "a", FOREVER_S)
     assert not store.has_subscribers
 
 
@@ -266,10 +264,10 @@ async def test_a_look_that_breaks_is_made_by_a_new_task_for_the_next_waiter(
 
     with monkeypatch.context() as patch:
         patch.setattr(store, "get_many", broken)
-        first = begin(watch.until_moved(key("a"), 1, FOREVER_S))
+        first = begin(watch.wait_for_event(key("a"), 1, FOREVER_S))
         await turns(10)
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # the task's own, unheard
-    second = begin(watch.until_moved(key("a"), 1, FOREVER_S))
+    second = begin(watch.wait_for_event(key("a"), 1, FOREVER_S))
     await settle(store)
     store.move("a")
 
@@ -281,8 +279,8 @@ async def test_everybody_is_let_go_when_the_process_stops(
     store: ChangingStore, watch: Waiters
 ) -> None:
     job = store.add("a")
-    for_end = begin(watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S))
-    for_event = begin(watch.until_moved(key("a"), 1, FOREVER_S))
+    for_end = begin(watch.wait_until_finished(DEFAULT_TENANT, "a", FOREVER_S))
+    for_event = begin(watch.wait_for_event(key("a"), 1, FOREVER_S))
     await settle(store)
 
     watch.release()
@@ -290,8 +288,8 @@ async def test_everybody_is_let_go_when_the_process_stops(
     async with asyncio.timeout(PATIENCE_S):
         assert await for_end == job
         assert await for_event is None
-        assert await watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S) == job
-        assert await watch.until_moved(key("a"), 1, FOREVER_S) is None
+        assert await watch.wait_until_finished(DEFAULT_TENANT, "a", FOREVER_S) == job
+        assert await watch.wait_for_event(key("a"), 1, FOREVER_S) is None
 
 
 @pytest.mark.parametrize("how", ["woken", "cancelled", "timed out", "released", "deleted"])
@@ -299,7 +297,7 @@ async def test_nothing_is_left_behind(store: ChangingStore, watch: Waiters, how:
     store.add("a")
     before = asyncio.all_tasks()
     time = 0.001 if how == "timed out" else FOREVER_S
-    waiting = [begin(watch.until_moved(key("a"), 1, time)) for _ in range(10)]
+    waiting = [begin(watch.wait_for_event(key("a"), 1, time)) for _ in range(10)]
     await settle(store)
     match how:
         case "woken":
@@ -318,7 +316,7 @@ async def test_nothing_is_left_behind(store: ChangingStore, watch: Waiters, how:
             await turns(1)
 
     assert not store.has_subscribers
-    assert (watch._waiters, watch._fresh, watch._tasks) == ({}, set(), [])
+    assert (watch._waiters, watch._unread, watch._tasks) == ({}, set(), [])
 
 
 async def test_who_comes_soon_after_another_finds_the_task_still_listening(
@@ -327,7 +325,7 @@ async def test_who_comes_soon_after_another_finds_the_task_still_listening(
     monkeypatch.setattr(module, "LINGER_S", FOREVER_S)
     for name in ("a", "b"):
         store.add(name)
-        waiting = begin(watch.until_ended(DEFAULT_TENANT, name, FOREVER_S))
+        waiting = begin(watch.wait_until_finished(DEFAULT_TENANT, name, FOREVER_S))
         await settle(store)
         tasks = list(watch._tasks)
         store.end(name)
@@ -350,7 +348,7 @@ async def test_the_task_stops_when_nobody_has_come_for_a_while(
 ) -> None:
     monkeypatch.setattr(module, "LINGER_S", 0.001)
     store.add("a")
-    waiting = begin(watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S))
+    waiting = begin(watch.wait_until_finished(DEFAULT_TENANT, "a", FOREVER_S))
     await settle(store)
     store.end("a")
     async with asyncio.timeout(PATIENCE_S):
@@ -363,7 +361,7 @@ async def test_a_job_that_was_seen_is_not_read_before_it_is_looked_at(
     store: ChangingStore, watch: Waiters
 ) -> None:
     seen = store.add("a")
-    waiting = begin(watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S, seen))
+    waiting = begin(watch.wait_until_finished(DEFAULT_TENANT, "a", FOREVER_S, seen))
     await settle(store)
     assert store.reads == {"get_many": 1}
     store.end("a")
@@ -374,14 +372,14 @@ async def test_a_job_that_was_seen_is_not_read_before_it_is_looked_at(
 def test_looks_may_take_a_fifth_of_the_time_and_a_few_are_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "LONGEST_REST", FOREVER_S)
-    rest, now = module._Rest(), 1_000.0
+    monkeypatch.setattr(module, "MAX_REST_S", FOREVER_S)
+    debt, now = module._RestDebt(), 1_000.0
     rests = []
     for _ in range(200):
-        rests.append(rest.after(now, now + 0.001))
+        rests.append(debt.rest_after(now, now + 0.001))
         now += 0.001 + rests[-1]
     assert rests[:20] == [0.0] * 20
     assert rests[-50:] == pytest.approx([0.004] * 50)
 
     now += 1.0  # in which nothing was looked at
-    assert rest.after(now, now + 0.001) == 0.0
+    assert debt.rest_after(now, now + 0.001) == 0.0

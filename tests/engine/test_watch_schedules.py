@@ -53,12 +53,12 @@ class Run:
         job = self.store.jobs.get(value)
         match action:
             case "wait for the end":
-                self._begin(self.watch.until_ended(DEFAULT_TENANT, value, 3600))
+                self._begin(self.watch.wait_until_finished(DEFAULT_TENANT, value, 3600))
             case "wait for a move":
                 known = 0 if job is None else job.last_event
-                self._begin(self.watch.until_moved(key(value), known, 3600))
+                self._begin(self.watch.wait_for_event(key(value), known, 3600))
             case "wait briefly":
-                self._begin(self.watch.until_ended(DEFAULT_TENANT, value, 0.0005))
+                self._begin(self.watch.wait_until_finished(DEFAULT_TENANT, value, 0.0005))
             case "move" if there and job is not None and not job.state.is_terminal:
                 self.store.move(value)
             case "end" if there and job is not None and not job.state.is_terminal:
@@ -87,7 +87,7 @@ class Run:
             known = (CoatcheckError, asyncio.CancelledError)
             assert not isinstance(answer, BaseException) or isinstance(answer, known), answer
         watch = self.watch
-        assert (watch._waiters, watch._fresh, watch._tasks) == ({}, set(), [])
+        assert (watch._waiters, watch._unread, watch._tasks) == ({}, set(), [])
         assert not self.store.has_subscribers
 
     def _begin(self, waiting: Any) -> None:
@@ -106,8 +106,8 @@ def test_whoever_waits_is_told_and_nothing_is_left(
         await run.finish()
 
     with (
-        patch.object(module, "NET_S", 3600.0),
-        patch.object(module, "LONGEST_REST", 0.0002),
+        patch.object(module, "POLL_S", 3600.0),
+        patch.object(module, "MAX_REST_S", 0.0002),
         patch.object(module, "LINGER_S", 0.0),
     ):
         asyncio.run(live())

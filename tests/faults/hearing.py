@@ -46,7 +46,9 @@ class Hearing:
         """Have it told of a job's end."""
         if job.tenant not in self._callbacks:
             asked = WebhookSpec(self._receiver.url)
-            self._callbacks[job.tenant] = await self._engine.webhooks.callback(asked, job.tenant)
+            self._callbacks[job.tenant] = await self._engine.webhooks.resolve_callback(
+                asked, job.tenant
+            )
         self.asked_by.add(job.id)
         return job._replace(webhook=self._callbacks[job.tenant])
 
@@ -84,7 +86,7 @@ async def hearing(engine: Engine) -> AsyncIterator[Hearing]:
 
 async def deliver_the_rest(store: Store, kinds: Mapping[str, Kind]) -> None:
     """Deliver what those who were killed had in their hands."""
-    engine = Engine(store, kinds, Tomorrow(), guard=EgressPolicy(HERE))
+    engine = Engine(store, kinds, Tomorrow(), egress=EgressPolicy(HERE))
     try:
         await engine.dispatcher.deliver_due()
     finally:

@@ -88,7 +88,7 @@ async def fail_on_every_call(place: Place, *, seed: int, times: int, first_does:
     vars(dispatcher).update(RETRY_S=PAUSE_S)
     async with stage.open():
         store, owed = FailingStore(stage.store), set[tuple[str, str]]()
-        engine = Engine(cast("Store", store), app.kinds, SystemClock(), guard=EgressPolicy(HERE))
+        engine = Engine(cast("Store", store), app.kinds, SystemClock(), egress=EgressPolicy(HERE))
         async with _doing_chores(engine):
             await _life(stage, engine, "undisturbed", owed)
             last, stage.tally.notes = store.calls, dict(store.verbs)

@@ -50,7 +50,7 @@ async def main(settings: str) -> None:
     store = store_for(Settings(**json.loads(settings)))
     await store.open()
     clock = ToldClock(0)
-    engine = Engine(store, app.kinds, clock, guard=EgressPolicy("127.0.0.1"))
+    engine = Engine(store, app.kinds, clock, egress=EgressPolicy("127.0.0.1"))
     print("ready", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         now, _, point = line.strip().partition(" ")

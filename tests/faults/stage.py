@@ -141,7 +141,7 @@ class Stage:
         # Looks past those who wait for a lock that a process standing still may hold.
         self._eyes = self.place.store()
         await self._eyes.open()
-        self.engine = Engine(self.store, self.kinds, guard=EgressPolicy(HERE))
+        self.engine = Engine(self.store, self.kinds, egress=EgressPolicy(HERE))
         sweeper = Sweeper(self.store, SystemClock(), lease_s=self._lease_s, sweep_s=SWEEP_S)
         sweeping = asyncio.create_task(sweeper.run())
         try:

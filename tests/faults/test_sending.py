@@ -35,7 +35,7 @@ CALLS = {"before": (0, 1), "after": (1, 2), "noted": (1, 1)}
 async def test_a_sender_that_dies_loses_nothing(place: Place, point: str) -> None:
     store = place.store()
     await store.open()
-    engine = Engine(store, app.kinds, ToldClock(START), guard=EgressPolicy("127.0.0.1"))
+    engine = Engine(store, app.kinds, ToldClock(START), egress=EgressPolicy("127.0.0.1"))
     by_victim, by_both = CALLS[point]
     async with receiving() as receiver:
         asked = WebhookSpec(receiver.url)

@@ -74,7 +74,7 @@ async def test_usage_is_exact_while_workers_are_killed(  # G37
             for _ in range(2):
                 once = IdempotencyKey(f"key-{number}", "the same")
                 asked = Submission("quick", str(number), labels={"key": once.key})
-                answer = await stage.engine.submit_once(asked, once)
+                answer = await stage.engine.submit_idempotent(asked, once)
                 stage.submits.append(Submit(answer.jobs[0].id, key=once.key))
         cancelled = await stage.engine.submit(Submission("quick", "1", run_at=2**42))
         await stage.engine.cancel(cancelled.id)

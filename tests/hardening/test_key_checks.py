@@ -65,12 +65,12 @@ async def test_every_wrong_key_costs_one_digest_and_one_comparison(
     }
     for remembered in (False, True):
         if remembered:
-            assert (await keeper.admit(right)).tenant == "acme"
+            assert (await keeper.authenticate(right)).tenant == "acme"
         for what, token in wrong.items():
             watched = Watched()
             monkeypatch.setattr(auth, "hmac", watched)
             with pytest.raises(Unauthorized, match="there is no such key"):
-                await keeper.admit(token)
+                await keeper.authenticate(token)
             assert watched.calls == ["digest", "compare"], what
             assert watched.compared == [(32, 32)], what
 
@@ -80,6 +80,6 @@ async def test_a_revoked_key_is_told_so_only_to_whoever_has_it(store: SQLiteStor
     key, shown = await keeper.create_key("acme", ["jobs:read"])
     await keeper.revoke_key(key.id)
     with pytest.raises(Unauthorized, match="was revoked"):
-        await keeper.admit_now(shown.encode())
+        await keeper.authenticate_fresh(shown.encode())
     with pytest.raises(Unauthorized, match="there is no such key"):
-        await keeper.admit_now(f"ck_{key.id}_{'0' * 64}".encode())
+        await keeper.authenticate_fresh(f"ck_{key.id}_{'0' * 64}".encode())

@@ -21,7 +21,7 @@ from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.app import create_http_app
 from coatcheck.http.auth.caller import check_kind, tenant_of
-from coatcheck.http.endpoint import JSON, Audience, Endpoint, EndpointResponse, KindRule, Parameter
+from coatcheck.http.endpoint import JSON, Access, Endpoint, EndpointResponse, KindRule, Parameter
 from coatcheck.http.routes import ENDPOINTS
 from coatcheck.http.surfaces.base import Surface
 from coatcheck.model.access import Scope
@@ -248,16 +248,16 @@ class Foreign(Surface):
         """Declare nothing."""
 
 
-def endpoint_for(handler: Any, **more: Any) -> Endpoint:
+def show_job_endpoint(handler: Any, **more: Any) -> Endpoint:
     answers = {200: EndpointResponse("It.", {JSON: {"type": "object"}})}
     return Endpoint("GET", "/foreign", handler, "foreign", "Foreign", "foreign", answers, **more)
 
 
-@pytest.mark.parametrize("opens_to", [Audience.TENANT, Audience.KEY_OWNER, Audience.OPERATOR])
+@pytest.mark.parametrize("access", [Access.TENANT, Access.HANDLER_CHECKED, Access.OPERATOR])
 async def test_an_endpoint_without_a_permission_does_not_start(
-    server: Server, audience: Audience
+    server: Server, access: Access
 ) -> None:
-    endpoint = endpoint_for(forgetful, audience=audience)
+    endpoint = show_job_endpoint(forgetful, access=access)
     with pytest.raises(ConfigurationError, match="GET /foreign does not declare its permission"):
         create_http_app(server.engine, surfaces=[Foreign(endpoint)])
 
@@ -267,7 +267,7 @@ async def test_a_handler_that_forgets_to_check_the_kind_cannot_reach_the_tenant(
 ) -> None:
     limited = await make_key(server.engine, ACME, "jobs:read:echo")
     for handler, expected in ((forgetful, 403), (careful, 200)):
-        endpoint = endpoint_for(
+        endpoint = show_job_endpoint(
             handler, kind=KindRule.REQUEST, parameters=(Parameter("x", "A kind.", {}),)
         )
         async with connect(create_http_app(server.engine, surfaces=[Foreign(endpoint)])) as http:

@@ -110,14 +110,14 @@ class Waiting(NamedTuple):
 async def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Waiting]:
     async with every_surface_served(tmp_path, SlowSurface()) as served:
         engine, entered = served.engine, asyncio.Event()
-        watch = engine._watch
-        enter = watch._enter
+        watch = engine._waiters
+        enter = watch._register
 
         def entering(*arguments: Any) -> None:
             enter(*arguments)
             entered.set()
 
-        monkeypatch.setattr(watch, "_enter", entering)
+        monkeypatch.setattr(watch, "_register", entering)
         await engine.store.register_worker(worker_info("claimer"))
         task = Task(id="t1", name="t", command="uname")
         await put_task(engine, ACME, task, "cli")

@@ -46,7 +46,7 @@ def engine(store: SQLiteStore, gate: Gate, clock: StoppedClock, folder: Path) ->
 @pytest.fixture
 async def lease(engine: Engine, claimer: str) -> Lease:
     """A running job that the test writes to."""
-    await engine.accept(Submission("echo", '"you"'))
+    await engine.insert(Submission("echo", '"you"'))
     [claim] = (await engine.claim(claimer, ["echo"], 1)).claims
     return claim.lease
 
@@ -54,7 +54,7 @@ async def lease(engine: Engine, claimer: str) -> Lease:
 @pytest.fixture
 async def address(engine: Engine, lease: Lease) -> str:
     """Where a file of that job is."""
-    await engine.payload_store.keep_artifact(lease, "data.bin", CONTENT, None)
+    await engine.payload_store.save_artifact(lease, "data.bin", CONTENT, None)
     return f"/v1/jobs/{lease.job_id}/artifacts/data.bin"
 
 
@@ -77,7 +77,7 @@ async def test_a_file_is_given_out_as_it_was_kept(http: httpx2.AsyncClient, addr
 async def test_a_job_and_its_listing_name_its_files(
     http: httpx2.AsyncClient, engine: Engine, address: str, lease: Lease
 ) -> None:
-    await engine.payload_store.keep_artifact(lease, "a.csv", b"1,2", "text/csv")
+    await engine.payload_store.save_artifact(lease, "a.csv", b"1,2", "text/csv")
     listed = (await http.get(f"/v1/jobs/{lease.job_id}/artifacts")).json()["artifacts"]
     assert listed[0] == {
         "name": "a.csv",
@@ -165,7 +165,7 @@ async def test_a_browser_runs_nothing_of_it(
     content_type: str,
     shown: str,
 ) -> None:
-    await engine.payload_store.keep_artifact(lease, name, b"<script>alert(1)</script>", None)
+    await engine.payload_store.save_artifact(lease, name, b"<script>alert(1)</script>", None)
     answer = await http.get(f"/v1/jobs/{lease.job_id}/artifacts/{name}")
     assert answer.headers["content-type"] == content_type
     assert answer.headers["content-disposition"] == f'{shown}; filename="{name}"'

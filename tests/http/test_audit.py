@@ -62,7 +62,7 @@ AUDITED_TAGS = {"keys", "tenants", "webhooks", "schedules", "tasks"}
 def engine(store: Store, gate: Gate, clock: StoppedClock) -> Engine:
     declared = declare_kinds(gate)
     TaskSurface({}).declare(declared)
-    return Engine(store, declared.kinds, clock, pepper=lambda: PEPPER, guard=EgressPolicy())
+    return Engine(store, declared.kinds, clock, pepper=lambda: PEPPER, egress=EgressPolicy())
 
 
 @pytest.fixture
@@ -350,16 +350,16 @@ async def test_the_use_of_a_key_is_written_behind_the_requests(
     bad = {"X-Api-Key": f"{other['X-Api-Key'][:-4]}0000"}
     assert (await http.get("/v1/jobs", headers=bad)).status_code == 401
     assert written == []
-    await engine.authenticator.uses.flush()
-    await engine.authenticator.uses.flush()
+    await engine.authenticator.key_uses.flush()
+    await engine.authenticator.key_uses.flush()
     assert written == [2]
     began = "2033-05-18T03:33:20.000Z"
     assert await last_used() == {admin["id"]: began, other["id"]: began}
     clock.milliseconds += 30_000
     assert (await http.get("/v1/jobs", headers=headers)).is_success
-    await engine.authenticator.uses.flush()
+    await engine.authenticator.key_uses.flush()
     assert (await last_used())[admin["id"]] == began, "once a minute is enough"
     clock.milliseconds += 30_000
     assert (await http.get("/v1/jobs", headers=headers)).is_success
-    await engine.authenticator.uses.flush()
+    await engine.authenticator.key_uses.flush()
     assert await last_used() == {admin["id"]: "2033-05-18T03:34:20.000Z", other["id"]: began}

@@ -224,7 +224,7 @@ class Planning(Surface):
     def declare(self, app: App) -> None:
         app.job("build")(nothing)
 
-    def planned(self, job: Job) -> Sequence[PlannedStep]:
+    def planned_steps(self, job: Job) -> Sequence[PlannedStep]:
         total = None if job.progress is None else int(job.progress.total or 0)
         return [PlannedStep("read"), PlannedStep("embed", total), PlannedStep("publish")]
 

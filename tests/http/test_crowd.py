@@ -54,7 +54,7 @@ def reads(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query, "LONGEST_WAIT_S", 3_600)
+    monkeypatch.setattr(query, "MAX_WAIT_S", 3_600)
     monkeypatch.setattr(streams, "PATIENCE_S", PATIENCE_S)
 
 
@@ -68,7 +68,7 @@ def traced() -> Iterator[None]:
 async def all_wait(engine: Engine, count: int) -> None:
     """Return when so many wait for a change."""
     async with asyncio.timeout(PATIENCE_S):
-        while sum(map(len, engine._watch._waiters.values())) < count or engine._watch._fresh:
+        while sum(map(len, engine._waiters._waiters.values())) < count or engine._waiters._unread:
             await turns(1)
 
 
@@ -120,8 +120,8 @@ async def test_a_change_is_read_once_for_all_who_wait_for_it(
     async with asyncio.timeout(PATIENCE_S):
         while len(asyncio.all_tasks()) > tasks:
             await turns(1)
-    assert engine._watch._waiters == {}
-    assert engine._feed._reading == {}
+    assert engine._waiters._waiters == {}
+    assert engine._events._reads == {}
 
 
 async def test_those_who_wait_for_different_jobs_are_read_together(

@@ -157,5 +157,5 @@ async def test_waiting_without_saying_for_what() -> None:
     store = ChangingStore()
     store.add("a")
     store.move("a", state=State.WAITING)
-    [why] = explain(store.jobs["a"], NOW, queue=None, workers=[], ahead=0, most=1000)
+    [why] = explain(store.jobs["a"], NOW, queue=None, workers=[], ahead=0)
     assert why.code == "waiting"

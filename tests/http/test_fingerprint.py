@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from coatcheck.http.request.idempotency import once_for
+from coatcheck.http.request.idempotency import read_idempotency_key
 
 
 def keyed(path: str) -> Request:
@@ -36,7 +36,7 @@ def keyed(path: str) -> Request:
 def test_it_is_that_of_the_whole_canonical_body(body: Any) -> None:
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
 
-    once = once_for(keyed("/v1/jobs"), body)
+    once = read_idempotency_key(keyed("/v1/jobs"), body)
 
     assert once is not None
     assert once.key == "k"

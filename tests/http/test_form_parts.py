@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from starlette.exceptions import HTTPException
 
-from coatcheck.http.request.multipart import AROUND, FormField, FormFile, read_parts
+from coatcheck.http.request.multipart import FORM_OVERHEAD, FormField, FormFile, read_parts
 
 pytestmark = pytest.mark.anyio
 
@@ -65,7 +65,7 @@ async def test_what_is_not_read_of_a_file_is_passed_over() -> None:
         b"",
         FORM[:-30],
         b"no form",
-        part('name="x"', b"x" * (AROUND + 1)) + b"--bound--\r\n",
+        part('name="x"', b"x" * (FORM_OVERHEAD + 1)) + b"--bound--\r\n",
         part('name="x"', b"\xff") + b"--bound--\r\n",
         part('name="f"; filename="f"', b"x", "Content-Transfer-Encoding: base64\r\n"),
     ],

@@ -8,7 +8,7 @@ import pytest
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.app import create_http_app
-from coatcheck.http.auth.loopback import is_loopback, refuse_without_keys
+from coatcheck.http.auth.loopback import check_bind_address, is_loopback
 from tests.http.arrange import JSON, StoredJobs, connect
 from tests.http.problems import read_problem
 
@@ -199,17 +199,17 @@ async def test_a_page_of_another_origin_may_not(
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]", "127.9.9.9"])
 def test_a_server_may_listen_on_loopback(host: str) -> None:
     assert is_loopback(host)
-    refuse_without_keys(host, has_keys=False)
+    check_bind_address(host, has_keys=False)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "*", "192.168.0.10", "jobs.example"])
 def test_a_server_without_keys_may_not_listen_elsewhere(host: str) -> None:
     with pytest.raises(ConfigurationError, match="refusing to listen"):
-        refuse_without_keys(host, has_keys=False)
+        check_bind_address(host, has_keys=False)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.1"])
 def test_in_production_loopback_is_no_excuse(host: str) -> None:
     with pytest.raises(ConfigurationError, match="coatcheck keys create"):
-        refuse_without_keys(host, has_keys=False, everywhere=True)
-    refuse_without_keys(host, has_keys=True, everywhere=True)
+        check_bind_address(host, has_keys=False, everywhere=True)
+    check_bind_address(host, has_keys=True, everywhere=True)

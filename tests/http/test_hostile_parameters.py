@@ -105,7 +105,7 @@ async def test_no_header_makes_a_call_fail(tmp_path: Path) -> None:
         known = await known_values(api)
         for endpoint in api.endpoints:
             body: dict[str, Any] = {} if endpoint.body is None else {"json": {}}
-            declared = {each.name for each in endpoint.parameters if each.place == "header"}
+            declared = {each.name for each in endpoint.parameters if each.location == "header"}
             for name in sorted({*HEADERS, *declared}):
                 for value in HEADER_VALUES:
                     headers = [(name.encode(), value)]
@@ -129,5 +129,5 @@ async def status_of(api: WholeApi, endpoint: Endpoint, url: str, **options: Any)
 
 def is_failure(status: int, endpoint: Endpoint) -> bool:
     """Tell whether a call failed; what is handed on to a service that is away is 502 to 504."""
-    hands_on = endpoint.hands_on_query or endpoint.tag == "foreman"
+    hands_on = endpoint.forwards_query or endpoint.tag == "foreman"
     return status in (0, 500) or (status > 500 and not hands_on)

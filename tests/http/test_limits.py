@@ -66,7 +66,7 @@ async def why(engine: Engine, job: Job) -> dict[str, str]:
 async def test_the_limit_of_a_kind(engine: Engine) -> None:
     first, second = await submit(engine, "one"), await submit(engine, "one")
     assert [c.lease.job_id for c in (await engine.claim("w-1", ["one"], 9)).claims] == [first.id]
-    assert await why(engine, second) == {"kind-limit": "1 of 1 job(s) of kind 'one' run"}
+    assert await why(engine, second) == {"kind-limit": "1 of 1 job(s) of kind 'one' are running"}
 
 
 async def test_the_limit_of_a_key(engine: Engine) -> None:
@@ -75,7 +75,7 @@ async def test_the_limit_of_a_key(engine: Engine) -> None:
     assert [job.limit_key for job in jobs] == ["ada", "ada", "7"]
     assert len((await engine.claim("w-1", ["each"], 9)).claims) == 2
     assert await why(engine, jobs[1]) == {
-        "key-limit": "its key 'ada' is busy: 1 of 1 job(s) of kind 'each' with it run"
+        "key-limit": "1 of 1 job(s) of kind 'each' with its key 'ada' are running"
     }
 
 
@@ -103,7 +103,7 @@ async def test_a_rate(engine: Engine) -> None:
     second = await submit(engine, "slow")
     claimed = await engine.claim("w-1", ["slow"], 9)
     assert (len(claimed.claims), claimed.next_due) == (1, NOW + 5_900)
-    said = {"rate-limit": "kind 'slow' starts 10/m: the next one in 5.9 s"}
+    said = {"rate-limit": "the rate of kind 'slow' is 10/m; the next start in 5.9 s"}
     assert await why(engine, second) == said
 
 
@@ -111,7 +111,7 @@ async def test_the_limit_of_a_queue(engine: Engine) -> None:
     jobs = [await submit(engine, "free", queue="gpu") for _ in range(2)]
     await engine.limit_queue("gpu", 1)
     await engine.claim("w-1", ["free"], 9)
-    assert await why(engine, jobs[1]) == {"queue-limit": "1 of 1 job(s) of queue 'gpu' run"}
+    assert await why(engine, jobs[1]) == {"queue-limit": "1 of 1 job(s) of queue 'gpu' are running"}
 
 
 async def test_a_version_that_nobody_has(engine: Engine) -> None:

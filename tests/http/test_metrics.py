@@ -115,12 +115,12 @@ async def test_the_poll_interval_of_workers_is_shown(  # G35
     http: httpx2.AsyncClient, engine: Engine
 ) -> None:
     """Also where nothing else was counted: a worker that only fails says so."""
-    engine.metrics.looked("nothing", 1.0)
+    engine.metrics.worker_polled("nothing", 1.0)
     found = await read(http)
     assert found["worker_poll_interval_seconds_sum", "nothing"] == 1
     assert found["worker_poll_interval_seconds_bucket", "nothing", "1"] == 1
     for interval_s in (2.0, 4.0):
-        engine.metrics.looked("failed", interval_s)
+        engine.metrics.worker_polled("failed", interval_s)
     found = await read(http)
     assert found["worker_poll_interval_seconds_count", "failed"] == 2
     assert found["worker_poll_interval_seconds_sum", "failed"] == 6
@@ -138,7 +138,7 @@ async def test_looks_of_an_idle_worker_are_not_written(
 
     monkeypatch.setattr(engine.store, "count", count)
     for _ in range(5):
-        engine.metrics.looked("nothing", 1.0)
+        engine.metrics.worker_polled("nothing", 1.0)
         await engine.metrics.flush()
     assert len(written) == 1
 

@@ -13,9 +13,9 @@ from coatcheck import App
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
 from coatcheck.http.app import create_http_app
-from coatcheck.http.auth import guess_limit
-from coatcheck.http.auth.guess_limit import MISSES_PER_MINUTE, MISSES_PER_MINUTE_IN_ALL, MissLimit
-from coatcheck.http.endpoint import Audience, Endpoint, EndpointResponse
+from coatcheck.http.auth import miss_limit
+from coatcheck.http.auth.miss_limit import MISSES_PER_MINUTE, MISSES_PER_MINUTE_IN_ALL, MissLimiter
+from coatcheck.http.endpoint import Access, Endpoint, EndpointResponse
 from coatcheck.http.surfaces.base import Surface
 from tests.hardening.surfaces import every_surface
 from tests.http.arrange import StoppedClock
@@ -45,7 +45,7 @@ class Links(Surface):
             "Follow",
             "links",
             {200: EndpointResponse("It.", {"text/plain": {}})},
-            audience=Audience.EVERYBODY,
+            access=Access.PUBLIC,
             is_capability=True,
         ),
     )
@@ -138,9 +138,9 @@ async def test_without_a_proxy_nobody_claims_to_be_another(clients: Clients) -> 
 async def test_what_is_remembered_is_bounded(
     clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guess_limit, "MOST_CLIENTS", 3)
-    monkeypatch.setattr(guess_limit, "MOST_KNOWN_MISSES", 3)
-    limit = MissLimit(clock)
+    monkeypatch.setattr(miss_limit, "MOST_CLIENTS", 3)
+    monkeypatch.setattr(miss_limit, "MOST_KNOWN_MISSES", 3)
+    limit = MissLimiter(clock)
     limited = limit.around(follow)
     for number in range(10):
         scope: dict[str, Any] = {"type": "http", "method": "GET", "headers": []}
@@ -154,5 +154,5 @@ async def test_what_is_remembered_is_bounded(
 def test_every_link_that_needs_no_key_is_limited() -> None:
     for surface in every_surface():
         for endpoint in surface.endpoints:
-            if endpoint.audience is Audience.EVERYBODY and "{" in endpoint.path:
+            if endpoint.access is Access.PUBLIC and "{" in endpoint.path:
                 assert endpoint.is_capability, endpoint.path

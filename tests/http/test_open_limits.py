@@ -16,7 +16,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.open_requests import RequestLimits
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.http.app import create_http_app
-from coatcheck.http.endpoint import Audience, Endpoint
+from coatcheck.http.endpoint import Access, Endpoint
 from coatcheck.http.jobs.handlers import submit_job
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.http.arrange import JSON, StoppedClock, connect
@@ -200,5 +200,5 @@ def _with_key(endpoints: list[Endpoint]) -> list[Endpoint]:
     return [
         each
         for each in endpoints
-        if each.audience is not Audience.EVERYBODY and each.handler is not submit_job
+        if each.access is not Access.PUBLIC and each.handler is not submit_job
     ]

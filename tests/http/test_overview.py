@@ -118,7 +118,7 @@ async def test_counts_that_could_not_be_written_are_tried_again(
     engine: Engine, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted = Throughput(engine.store, clock)
-    counted.ended("slow", "mail", "succeeded")
+    counted.finished("slow", "mail", "succeeded")
 
     async def away(*_: Any) -> None:
         raise StoreUnavailable("away")
@@ -126,7 +126,7 @@ async def test_counts_that_could_not_be_written_are_tried_again(
     with monkeypatch.context() as broken:
         broken.setattr(engine.store, "put_record", away)
         await counted.flush()
-    counted.ended("slow", "mail", "succeeded")
+    counted.finished("slow", "mail", "succeeded")
 
     [minute] = await counted.last_hour()
     assert minute.succeeded == 2

@@ -82,13 +82,13 @@ async def test_a_wait_that_runs_out_is_answered_with_202(
     http: httpx2.AsyncClient, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[float] = []
-    wait_on = engine.wait_on
+    wait_for_job = engine.wait_for_job
 
     async def shortened(job: Job, timeout: float) -> object:
         asked.append(timeout)
-        return await wait_on(job, 0.01)
+        return await wait_for_job(job, 0.01)
 
-    monkeypatch.setattr(engine, "wait_on", shortened)
+    monkeypatch.setattr(engine, "wait_for_job", shortened)
     headers = {"Prefer": "respond-async, wait=10"}
     answer = await http.post("/v1/jobs", json={"kind": "echo"}, headers=headers)
 

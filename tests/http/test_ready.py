@@ -25,7 +25,7 @@ async def test_it_is_ready_when_the_store_takes_a_write(
 async def test_it_is_not_while_the_store_is_down_though_it_lives(
     http: httpx2.AsyncClient, engine: Engine, store: SQLiteStore
 ) -> None:
-    await engine.authenticator.confirm()  # as a server does when it starts
+    await engine.authenticator.refresh_epoch()  # as a server does when it starts
     await store.close()
 
     answer = await http.get("/readyz")

@@ -96,7 +96,7 @@ async def test_a_job_that_waits_for_an_event(
     assert seen["run_at"] is None, "it goes on at no particular time"
     [why] = seen["explain"]
     assert why["code"] == "waiting-for-event"
-    assert "event 'approved' to be sent to it, for as long as it takes" in why["message"]
+    assert "event 'approved' to be sent to it, without a time limit" in why["message"]
     [why] = (await http.get(f"/v1/jobs/{in_time['id']}?explain=1")).json()["explain"]
     assert why["message"].endswith(f"until {A_DAY_LATER}")
 
@@ -116,7 +116,7 @@ async def test_a_job_that_waits_for_those_it_has_spawned(
     [why] = (await http.get(f"/v1/jobs/{job['id']}?explain=1")).json()["explain"]
 
     assert why["code"] == "waiting-for-jobs"
-    assert "2 of the 3 job(s) it has spawned" in why["message"]
+    assert "2 of its 3 child job(s)" in why["message"]
     for number, child in enumerate(children[1:], 2):
         await http.post(f"/v1/jobs/{child}/events/approved", json=number)
     assert (await end_of(http, job))["result"] == [1, 2, 3]

@@ -26,7 +26,7 @@ async def http_without_store(tmp_path: Path, gate: Gate) -> AsyncIterator[httpx2
     store = SQLiteStore(tmp_path / "jobs.db")
     await store.open()
     engine = Engine(store, declare_kinds(gate).kinds)
-    await engine.authenticator.confirm()  # as a server does when it starts
+    await engine.authenticator.refresh_epoch()  # as a server does when it starts
     await store.close()
     async with connect(create_http_app(engine)) as client:
         yield client

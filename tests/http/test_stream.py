@@ -262,7 +262,7 @@ async def test_who_hangs_up_leaves_nothing_behind_and_cancels_nothing(
     app: Starlette, http: httpx2.AsyncClient, submit: Submit
 ) -> None:
     job = await submit("echo")
-    ours = {f"coatcheck-watch-{what}" for what in ("look", "changes", "reports")}
+    ours = {f"coatcheck-waiters-{what}" for what in ("read", "changes", "reports")}
     async with Stream(app, job["id"]) as stream:
         await stream.next_told()
         async with asyncio.timeout(20):

@@ -16,7 +16,7 @@ from coatcheck import App
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.app import create_http_app
-from coatcheck.http.endpoint import JSON, Audience, Endpoint, EndpointResponse
+from coatcheck.http.endpoint import JSON, Access, Endpoint, EndpointResponse
 from coatcheck.model.job import Job
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker.worker import Worker
@@ -44,11 +44,11 @@ class Shown(Reports):
                 "About",
                 "reports",
                 {200: EndpointResponse("Words.", OBJECT)},
-                audience=Audience.EVERYBODY,
+                access=Access.PUBLIC,
             ),
         )
 
-    async def show(self, request: Request, job: Job) -> Response:
+    async def show_job(self, request: Request, job: Job) -> Response:
         return JSONResponse({"number": job.id})
 
 

@@ -16,7 +16,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.http.app import create_http_app
-from coatcheck.http.endpoint import Audience, Endpoint
+from coatcheck.http.endpoint import Access, Endpoint
 from coatcheck.http.routes import ENDPOINTS
 from coatcheck.model.access import Scope
 from coatcheck.model.artifact import Artifact
@@ -170,7 +170,7 @@ async def test_nobody_sees_or_changes_what_another_tenant_has(
         assert "hushed" not in answer.text
         assert acme.ended not in answer.text.replace(f"job {acme.ended}", "")
         names_other = any(f"{{{name}}}" in endpoint.path for name in OWNED)
-        if endpoint.audience is Audience.OPERATOR or endpoint.scope is Scope.WORK:
+        if endpoint.access is Access.OPERATOR or endpoint.scope is Scope.WORK:
             read_problem(answer, 403, "forbidden")
         elif (names_other and endpoint.name != "putSchedule") or endpoint.name == "createKey":
             read_problem(answer, 404, "not-found")
@@ -191,7 +191,7 @@ async def test_naming_another_tenant_is_for_the_operator(
     before = await picture(engine, acme)
     answer = await call(stranger, endpoint, acme, acme.ended, params={"tenant": "acme"})
 
-    if endpoint.audience is Audience.TENANT:
+    if endpoint.access is Access.TENANT:
         read_problem(answer, 403, "forbidden")
     else:
         assert answer.status_code in (400, 403, 404)

@@ -16,7 +16,7 @@ from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
-from coatcheck.model.upload import UNUSED_KEPT_MS
+from coatcheck.model.upload import UNUSED_UPLOAD_TTL_MS
 from coatcheck.settings import Settings
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker.worker import Worker
@@ -293,7 +293,7 @@ async def test_an_upload_that_no_job_takes_is_removed(
     http: httpx2.AsyncClient, engine: Engine, clock: StoppedClock, folder: Path
 ) -> None:
     upload = (await send(http)).json()["id"]
-    clock.milliseconds += UNUSED_KEPT_MS
+    clock.milliseconds += UNUSED_UPLOAD_TTL_MS
     read_problem(await http.get(f"/v1/uploads/{upload}"), 404, "not-found")
     await engine.payload_store.sweep()
     assert files(folder) == []

@@ -10,7 +10,12 @@ import httpx2
 import pytest
 
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.payloads.upload_idempotency import COLLECTION, HELD_MS, RENEWED_AFTER_MS
+from coatcheck.engine.payloads.upload_idempotency import (
+    COLLECTION,
+    HELD_MS,
+    RENEWED_AFTER_MS,
+    UploadReservation,
+)
 from coatcheck.errors import KeyReused, UploadUnderWay
 from coatcheck.model.job import DEFAULT_TENANT
 from tests.http.arrange import StoppedClock
@@ -156,7 +161,7 @@ async def test_a_crash_before_the_upload_is_on_record_binds_the_key_to_nothing(
 
     with monkeypatch.context() as broken:
         broken.setattr(engine.store, "put_upload", crash)
-        broken.setattr("coatcheck.engine.payloads.upload_idempotency.Held.release", crash)
+        broken.setattr(UploadReservation, "release", crash)
         with pytest.raises(CrashError):
             await engine.uploads.receive(b"file", "a.txt", key="once")
     assert await engine.store.get_record(DEFAULT_TENANT, COLLECTION, "once", clock.now())

@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.http.endpoint import Audience, Endpoint
+from coatcheck.http.endpoint import Access, Endpoint
 from coatcheck.http.routes import ENDPOINTS
 from coatcheck.model.access import Scope
 from coatcheck.model.state import State
@@ -24,7 +24,7 @@ READABLE = {"getInput", "getSteps", "getStepResult", "listArtifacts", "getArtifa
 READS = [
     endpoint
     for endpoint in ENDPOINTS
-    if endpoint.scope is Scope.READ and endpoint.audience is Audience.TENANT
+    if endpoint.scope is Scope.READ and endpoint.access is Access.TENANT
 ]
 READS_BY_NAME = {each.name: each for each in READS}
 LEASE_BODIES: dict[str, Any] = {

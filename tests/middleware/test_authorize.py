@@ -195,11 +195,11 @@ async def test_who_loses_their_token_while_they_wait_gets_nothing(
 
 def waits_of(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Return what is set as soon as somebody waits for a job."""
-    entered, enter = asyncio.Event(), Waiters._enter
+    entered, enter = asyncio.Event(), Waiters._register
 
     def entering(watch: Waiters, *arguments: Any) -> None:
         enter(watch, *arguments)
         entered.set()
 
-    monkeypatch.setattr(Waiters, "_enter", entering)
+    monkeypatch.setattr(Waiters, "_register", entering)
     return entered

@@ -10,7 +10,7 @@ from tests.docs.pages import ROOT, blocks, run_curl, write_python_files
 from .gate import Gate
 from .server import serving
 
-PAGE = ROOT / "docs/how-to/make-an-endpoint-async.md"
+PAGE = ROOT / "docs/how-to/middleware.md"
 EXAMPLE_ID = "01J9ZK3W4T5V6X7Y8Z9ABCDEFG"
 LATER = {"Prefer": "respond-async"}
 ORDER = {"pages": 1, "seconds_a_page": 0}

@@ -84,7 +84,7 @@ async def everything(engine: Engine, ids: list[str]) -> list[object]:
             found.append(b"".join([piece async for piece in pieces]))
     found.append((await engine.schedules.get("every", DEFAULT_TENANT)).definition)
     for endpoint in await engine.store.list_endpoints(DEFAULT_TENANT):
-        found.append(await engine.webhooks.signing(endpoint.id))
+        found.append(await engine.webhooks.signing_secrets(endpoint.id))
     return found
 
 

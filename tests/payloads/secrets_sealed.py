@@ -54,7 +54,7 @@ class SecretsSealed:
         assert "whsec_" not in rows()
         assert rows().count(f"{PREFIX}a:" if keys else PREFIX + OF_PEPPER) == 3
         async with opened(settings, keys) as engine:  # another process
-            assert await engine.webhooks.signing(webhook.id) == [rotated, secret]
+            assert await engine.webhooks.signing_secrets(webhook.id) == [rotated, secret]
             assert await engine.webhooks.secret() == own
 
     async def test_what_was_kept_in_clear_is_read_and_sealed_beside_a_new_one(
@@ -64,9 +64,9 @@ class SecretsSealed:
             webhook, secret = await engine.webhooks.create(ASKED)
         assert secret in rows()
         async with opened(settings, "") as engine:
-            assert await engine.webhooks.signing(webhook.id) == [secret]
+            assert await engine.webhooks.signing_secrets(webhook.id) == [secret]
             rotated, _ = await engine.webhooks.rotate(webhook.id)
-            assert await engine.webhooks.signing(webhook.id) == [rotated, secret]
+            assert await engine.webhooks.signing_secrets(webhook.id) == [rotated, secret]
         assert "whsec_" not in rows()
 
     @pytest.mark.parametrize("keys", ["", OLD])
@@ -82,7 +82,7 @@ class SecretsSealed:
             again = await reseal(settings, keys, engine)
             assert (done.texts, done.left, again.texts) == (4, 0, 0)
             for webhook, secret in made:
-                assert await engine.webhooks.signing(webhook.id) == [secret]
+                assert await engine.webhooks.signing_secrets(webhook.id) == [secret]
             assert await engine.webhooks.secret() == job_s
         assert "whsec_" not in rows()
 
@@ -92,11 +92,11 @@ class SecretsSealed:
         async with opened(settings, "") as engine:
             webhook, secret = await engine.webhooks.create(ASKED)
         async with opened(settings, OLD) as engine:
-            assert await engine.webhooks.signing(webhook.id) == [secret]
+            assert await engine.webhooks.signing_secrets(webhook.id) == [secret]
             assert (await reseal(settings, OLD, engine)).left == 0
         assert PREFIX + OF_PEPPER not in rows()
         async with opened(replace(settings, pepper=OTHER), f"{NEW},{OLD}") as engine:
-            assert await engine.webhooks.signing(webhook.id) == [secret]
+            assert await engine.webhooks.signing_secrets(webhook.id) == [secret]
 
     async def test_under_another_pepper_a_new_secret_is_needed_and_enough(
         self, settings: Settings
@@ -106,9 +106,9 @@ class SecretsSealed:
         other = replace(settings, pepper=OTHER)
         async with opened(other, "") as engine:
             with pytest.raises(KeyMissing, match="another pepper"):
-                await engine.webhooks.signing(webhook.id)
+                await engine.webhooks.signing_secrets(webhook.id)
             rotated, _ = await engine.webhooks.rotate(webhook.id)
-            assert await engine.webhooks.signing(webhook.id) == [rotated]
+            assert await engine.webhooks.signing_secrets(webhook.id) == [rotated]
             done = await reseal(other, "", engine)
             assert (done.left, "another pepper" in done.missing) == (1, True)
 

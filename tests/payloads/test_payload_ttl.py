@@ -7,8 +7,8 @@ import pytest
 from coatcheck import App, Context
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.fork import Fork
 from coatcheck.engine.maintenance.sweep import Sweeper
-from coatcheck.engine.resume_fork import Fork
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import InputGone
 from coatcheck.model.job import DEFAULT_TENANT, Failure

@@ -16,7 +16,7 @@ from coatcheck.blobs.encrypted import EncryptedBucket
 from coatcheck.blobs.files import FileBucket
 from coatcheck.clock import SystemClock
 from coatcheck.crypto.encryption import PIECE, Keyring
-from coatcheck.engine.maintenance.rekey import NOBODY_S, NOTES, Rekeyer
+from coatcheck.engine.maintenance.rekey import NOTES, SYSTEM_TENANT, Rekeyer
 from coatcheck.errors import Conflict
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.settings import Settings
@@ -52,7 +52,7 @@ async def test_all_of_it_can_be_read_with_the_new_key_alone(
         done = await reseal(settings, BOTH, engine)
         assert await everything(engine, ids) == before
         again = await reseal(settings, BOTH, engine)
-        assert await engine.store.list_records(NOBODY_S, NOTES, 0) == []
+        assert await engine.store.list_records(SYSTEM_TENANT, NOTES, 0) == []
     assert (done.left, again.texts, again.blobs, again.left) == (0, 0, 0, 0)
     assert done.texts > 20
     assert old_seals(data) == 0

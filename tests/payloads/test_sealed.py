@@ -146,7 +146,7 @@ async def test_secrets_of_webhooks_are_sealed(engine: Engine, data: Path) -> Non
     own = await engine.webhooks.secret()
     rotated, _ = await engine.webhooks.rotate(webhook.id)
 
-    assert await engine.webhooks.signing(webhook.id) == [rotated, secret]
+    assert await engine.webhooks.signing_secrets(webhook.id) == [rotated, secret]
     assert await engine.webhooks.secret() == own
     for file in await asyncio.to_thread(lambda: list(data.rglob("*"))):
         if file.is_file():

@@ -59,7 +59,7 @@ async def test_the_pepper_is_made_with_the_first_secret(settings: Settings, data
     pepper.unlink()
     async with opened(settings, "") as engine:
         with pytest.raises(KeyMissing, match="not there any more"):
-            await engine.webhooks.signing(webhook.id)
+            await engine.webhooks.signing_secrets(webhook.id)
     assert not pepper.exists(), "reading makes none"
 
 

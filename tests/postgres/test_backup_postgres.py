@@ -18,7 +18,7 @@ from tests.faults.server import Server
 
 from .server import TrialServer
 
-PAGE = ROOT / "docs/how-to/back-up.md"
+PAGE = ROOT / "docs/how-to/backup.md"
 SCHEMA = "coatcheck"
 
 

@@ -18,7 +18,7 @@ from tests.docs.pages import ROOT, write_python_files
 
 pytestmark = pytest.mark.anyio
 
-PAGE = ROOT / "docs/how-to/enqueue-in-your-transaction.md"
+PAGE = ROOT / "docs/how-to/transactional-enqueue.md"
 
 
 async def test_the_shop_of_the_how_to(

@@ -59,7 +59,7 @@ def serve(tmp_path: Path) -> Serve:
         store, blobs = SQLiteStore(migrated(tmp_path / "jobs.db")), blobs_for(settings)
         await store.open()
         guard = EgressPolicy("127.0.0.1")
-        engine = Engine(store, app.kinds, blobs=blobs, guard=guard, pepper=lambda: b"p" * 32)
+        engine = Engine(store, app.kinds, blobs=blobs, egress=guard, pepper=lambda: b"p" * 32)
         try:
             async with (
                 _listening(engine, surfaces) as url,

@@ -11,12 +11,12 @@ from starlette.responses import JSONResponse, Response
 from coatcheck.app import App
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.submitter import Submitted
 from coatcheck.errors import NotFound
 from coatcheck.http.auth.caller import tenant_of
 from coatcheck.http.endpoint import ANY, Endpoint, EndpointResponse
 from coatcheck.http.surfaces.base import Surface
-from coatcheck.http.surfaces.submit import submitted_for
+from coatcheck.http.surfaces.submit import submit_idempotent
 from coatcheck.model.job import Job
 from coatcheck.relay.call import StoredCall, StoredResponse
 from coatcheck.relay.credentials import OWNER, CallEncryption
@@ -64,7 +64,7 @@ class Door(Surface):
                 "door",
                 {200: EndpointResponse("The answer.", {ANY: {}})},
                 kind=KIND,
-                hands_on_query=True,
+                forwards_query=True,
             )
             for method in METHODS
         ]
@@ -92,7 +92,7 @@ class Door(Surface):
 
         async def submit(asked: Submission) -> Submitted:
             named = asked._replace(surface=self.name)
-            return await submitted_for(request, named, taken.fingerprint)
+            return await submit_idempotent(request, named, taken.fingerprint)
 
         def accepted(job: Job, headers: Pairs) -> Response:
             return JSONResponse({"job": job.id}, 202, dict(headers))

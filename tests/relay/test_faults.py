@@ -136,7 +136,7 @@ async def test_what_cannot_be_kept_is_not_made_twice(
         raise BlobStoreUnavailable("the disk is full")
 
     async with service(says(body=MEGABYTE)) as up, serve(Door(lambda: up.url)) as running:
-        monkeypatch.setattr(running.engine.payload_store, "keep_artifact", away)
+        monkeypatch.setattr(running.engine.payload_store, "save_artifact", away)
         answer = await running.http.post("/up/x", headers={"Prefer": "respond-async"})
         job = await running.engine.wait(answer.json()["job"], 30)
         assert (job.state, job.error and job.error.code) == (State.FAILED, "not-kept")

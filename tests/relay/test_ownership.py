@@ -26,7 +26,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.http.endpoint import Endpoint
 from coatcheck.http.routes import ENDPOINTS
 from coatcheck.http.surfaces.base import Surface
-from coatcheck.http.surfaces.jobs import endpoint_for
+from coatcheck.http.surfaces.jobs import show_job_endpoint
 from coatcheck.mcp.surface import McpSurface
 from coatcheck.model.access import Scope
 from coatcheck.surfaces.foreman.surface import ForemanSurface
@@ -74,7 +74,7 @@ def about_jobs(*surfaces: Surface) -> list[Endpoint]:
     showing = {surface.name: surface for surface in surfaces if surface.shows_jobs}
     found = [*ENDPOINTS, *(each for surface in surfaces for each in surface.endpoints)]
     if showing:
-        found.append(endpoint_for(showing))
+        found.append(show_job_endpoint(showing))
     return [each for each in found if "{job_id}" in each.path]
 
 

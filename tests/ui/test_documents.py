@@ -14,7 +14,7 @@ from .pictures import keep
 
 pytestmark = PATIENTLY
 
-PAGES = ("retention", "uploads", "keys-and-tenants", "be-called-back", "encryption")
+PAGES = ("retention", "uploads", "keys-and-tenants", "webhooks", "encryption")
 QUESTION = "How long are results kept?"
 HOSTILE = "<img src=/v1/nothing onerror=\"document.title='run'\">"
 

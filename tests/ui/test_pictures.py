@@ -69,7 +69,7 @@ async def past_hour(served: Served) -> None:
     for minute in range(1, 60):
         clock.milliseconds = now - minute * MINUTE_MS
         for n in range(round(30 + 22 * math.sin(minute / 9) + minute * 7 % 13)):
-            counted.ended("default", "report", "failed" if n % 23 == 22 else "succeeded")
+            counted.finished("default", "report", "failed" if n % 23 == 22 else "succeeded")
         await counted.flush()
     await store.close()
 

@@ -75,7 +75,7 @@ async def engine(clock: MovedClock) -> AsyncIterator[Engine]:
     with tempfile.TemporaryDirectory(prefix="hooks-") as folder:
         store = SQLiteStore(migrated(Path(folder) / "jobs.db"))
         await store.open()
-        engine = Engine(store, app.kinds, clock, guard=EgressPolicy("127.0.0.1"))
+        engine = Engine(store, app.kinds, clock, egress=EgressPolicy("127.0.0.1"))
         yield engine
         await engine.dispatcher.close()
         await store.close()

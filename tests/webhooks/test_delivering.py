@@ -230,7 +230,9 @@ async def test_a_name_that_turns_inwards_is_not_called(engine: Engine) -> None:
 
 
 async def test_several_senders_send_each_message_once(engine: Engine) -> None:
-    senders = [Engine(engine.store, engine.kinds, engine.clock, guard=engine.guard) for _ in "123"]
+    senders = [
+        Engine(engine.store, engine.kinds, engine.clock, egress=engine.egress) for _ in "123"
+    ]
     async with receiving() as receiver:
         await engine.webhooks.create(WebhookSpec(receiver.url))
         jobs = [await cancelled(engine) for _ in range(100)]

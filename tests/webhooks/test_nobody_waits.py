@@ -59,7 +59,7 @@ async def engine(
     monkeypatch.setattr("coatcheck.engine.webhooks.dispatcher.LEASE_MS", 1_200_000)
     store: Store = request.getfixturevalue(request.param)
     await store.open()
-    engine = Engine(store, app.kinds, guard=EgressPolicy("127.0.0.1"))
+    engine = Engine(store, app.kinds, egress=EgressPolicy("127.0.0.1"))
     yield engine
     await engine.dispatcher.close()
     await store.close()
@@ -68,7 +68,7 @@ async def engine(
 async def end_jobs(engine: Engine, urls: Sequence[str | None], tenant: str) -> None:
     """Have jobs end that name these webhooks of their own."""
     asked = [None if url is None else WebhookSpec(url) for url in urls]
-    jobs = await engine.accept_batch(
+    jobs = await engine.insert_batch(
         [Submission("echo", "1", tenant=tenant, webhook=webhook) for webhook in asked]
     )
     await asyncio.gather(*(engine.cancel(job.id, tenant) for job in jobs))

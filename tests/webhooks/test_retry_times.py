@@ -138,11 +138,11 @@ def schedule(request: pytest.FixtureRequest) -> tuple[tuple[float, ...], str]:
 async def dispatching(
     store: Store, clock: Clock, timer: HandTimer | None = None
 ) -> AsyncIterator[Engine]:
-    engine = Engine(store, app.kinds, clock, guard=EgressPolicy("127.0.0.1"))
+    engine = Engine(store, app.kinds, clock, egress=EgressPolicy("127.0.0.1"))
     engine.dispatcher = WebhookDispatcher(
         store,
         engine.webhooks,
-        OutboundClient(engine.guard),
+        OutboundClient(engine.egress),
         clock,
         engine.metrics,
         engine.payload_store,
@@ -223,7 +223,7 @@ async def test_a_retry_that_another_process_scheduled_is_sent_when_it_is_due(
     """The other process has claimed the delivery, schedules its retry, and dies."""
     monkeypatch.setattr(module, "NET_S", POLL_S)
     clock, timer = StoppedClock(), HandTimer()
-    other = Engine(stores.others, app.kinds, clock, guard=EgressPolicy("127.0.0.1"))
+    other = Engine(stores.others, app.kinds, clock, egress=EgressPolicy("127.0.0.1"))
     async with receiving() as receiver:
         job = await end_a_job(other, receiver, "api")
         [lane] = await stores.others.delivery_lanes()

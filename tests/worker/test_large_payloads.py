@@ -16,8 +16,8 @@ from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.fork import Fork
 from coatcheck.engine.payloads.payloads import RESERVED_MS
-from coatcheck.engine.resume_fork import Fork
 from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import BlobStoreUnavailable
@@ -186,7 +186,7 @@ async def test_concurrent_duplicates_leave_one_blob(app: App, engine: Engine, fo
 
     asked = Submission("length", json.dumps(LARGE))
     once = IdempotencyKey("key", "fingerprint")
-    submitted = await asyncio.gather(*(engine.submit_once(asked, once) for _ in range(8)))
+    submitted = await asyncio.gather(*(engine.submit_idempotent(asked, once) for _ in range(8)))
     assert len({each.jobs[0].id for each in submitted}) == 1
     assert len(files(folder)) == 1
     again = await engine.submit_batch([asked], once)
@@ -374,11 +374,11 @@ async def test_a_worker_behind_the_api_gets_the_input_itself(
         return False
 
     job = await engine.submit(Submission("length", json.dumps(LARGE)))
-    [claim] = await engine.remote.claim(["length"], 5, 0, "elsewhere", here)
+    [claim] = await engine.remote_workers.claim(["length"], 5, 0, "elsewhere", here)
     assert json.loads(claim.input) == LARGE
-    await engine.remote.settle(claim.lease, Released())
+    await engine.remote_workers.settle(claim.lease, Released())
     remove_one(folder)
-    assert await engine.remote.claim(["length"], 5, 0, "elsewhere", here) == []
+    assert await engine.remote_workers.claim(["length"], 5, 0, "elsewhere", here) == []
     ended = await engine.get(job.id)
     assert ended.error is not None
     assert ended.error.code == "input-gone"

@@ -12,7 +12,7 @@ import pytest
 
 from coatcheck import App, Context, Fail
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.resume_fork import Fork
+from coatcheck.engine.fork import Fork
 from coatcheck.errors import NotFound
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.payload import INLINE_BYTES, is_reference

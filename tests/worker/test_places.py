@@ -46,7 +46,7 @@ def app() -> App:
 
 async def test_each_place_has_one_job(engine: Engine) -> None:
     first, second, third = await claimed(engine, "one", 3)
-    take = engine.places.take
+    take = engine.resources.acquire_one
     assert await take(first, "seats", ["a", "b"]) == "a"
     assert await take(first, "seats", ["a", "b"]) == "a"  # which it has
     assert await take(second, "seats", ["a", "b"]) == "b"
@@ -56,14 +56,16 @@ async def test_each_place_has_one_job(engine: Engine) -> None:
 
 async def test_of_many_that_want_one_place_one_gets_it(engine: Engine) -> None:
     leases = await claimed(engine, "one", 20)
-    found = await asyncio.gather(*(engine.places.take(lease, "s", ["a"]) for lease in leases))
+    found = await asyncio.gather(
+        *(engine.resources.acquire_one(lease, "s", ["a"]) for lease in leases)
+    )
     assert sorted(map(str, found)) == [*["None"] * 19, "a"]
 
 
 @pytest.mark.parametrize("how", ["ends", "is given back", "loses its worker", "is deleted"])
 async def test_a_place_is_free_when_its_job(engine: Engine, how: str) -> None:
     first, second = await claimed(engine, "one", 2)
-    assert await engine.places.take(first, "s", ["a"]) == "a"
+    assert await engine.resources.acquire_one(first, "s", ["a"]) == "a"
     if how == "is given back":
         await engine.store.settle([Settlement(first, Released())], engine.clock.now())
         [again] = (await engine.claim("one", ["sit"], 1)).claims
@@ -76,7 +78,7 @@ async def test_a_place_is_free_when_its_job(engine: Engine, how: str) -> None:
         await engine.store.settle([Settlement(first, Succeeded("1"))], engine.clock.now())
         if how == "is deleted":
             await engine.delete(first.job_id)
-    assert await engine.places.take(second, "s", ["a"]) == "a"
+    assert await engine.resources.acquire_one(second, "s", ["a"]) == "a"
 
 
 async def test_a_handler_takes_a_place(app: App, engine: Engine) -> None:
@@ -111,10 +113,12 @@ async def test_two_hundred_jobs_find_their_places_with_a_few_looks_each(
         return await get_record(*asked)
 
     monkeypatch.setattr(engine.store, "get_record", counted)
-    found = await asyncio.gather(*(engine.places.take(lease, "s", names) for lease in leases))
+    found = await asyncio.gather(
+        *(engine.resources.acquire_one(lease, "s", names) for lease in leases)
+    )
     assert sorted(map(str, found)) == sorted(names)
     assert looks == 200
     assert await engine.settle([Settlement(leases[7], Succeeded("null"))]) == [True]
     [late] = await claimed(engine, "one", 1)
-    assert await engine.places.take(late, "s", names) == found[7]
+    assert await engine.resources.acquire_one(late, "s", names) == found[7]
     assert looks == 201

@@ -10,7 +10,7 @@ import pytest
 
 from coatcheck import App, Context, Fail, Retry
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.resume_fork import Fork
+from coatcheck.engine.fork import Fork
 from coatcheck.errors import UnknownKind
 from coatcheck.model.event import EventType
 from coatcheck.model.state import State

@@ -93,7 +93,7 @@ def complete_jobs(
     ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Propose ids of jobs, the newest first."""
-    found = _ask(ctx, lambda api: [job for job, _ in api.jobs([], 50)])
+    found = _ask(ctx, lambda api: api.list(limit=50).jobs)
     return [
         CompletionItem(job["id"], help=f"{job['kind']} {job['state']}")
         for job in found
@@ -105,7 +105,7 @@ def complete_kinds(
     ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Propose kinds."""
-    found = _ask(ctx, lambda api: api.kinds()["kinds"])
+    found = _ask(ctx, lambda api: api.kinds())
     return [CompletionItem(kind["name"]) for kind in found if kind["name"].startswith(incomplete)]
 
 
@@ -113,7 +113,7 @@ def complete_queues(
     ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Propose queues."""
-    found = _ask(ctx, lambda api: api.queues()["queues"])
+    found = _ask(ctx, lambda api: api.queues())
     return [
         CompletionItem(queue["name"], help="paused" if queue["paused"] else None)
         for queue in found

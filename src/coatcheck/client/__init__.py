@@ -1,1 +1,1 @@
-"""The way in for Python programs."""
+"""The Python client: `Client` and `AsyncClient`."""

@@ -1,9 +1,9 @@
-"""What the client's logic asks its driver to do.
+"""The effects that the client's logic yields to its driver.
 
-The logic of every call is a generator that yields steps and is sent their outcomes: it decides, and
-never waits or opens a socket itself. Two drivers carry the steps out, one on threads and one on
-asyncio. So there is one place where it is decided what to repeat, how long to pause and when to
-give up, and that place can be tested without a server and without time passing.
+Every call is a generator that yields effects and receives their outcomes. It decides what to
+repeat, how long to pause and when to give up; it never opens a socket or sleeps itself. Two drivers
+perform the effects: one on the caller's thread, one on asyncio. The logic is written once, and
+tests run it without a server and without waiting.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SendRequest:
-    """Send a request and read all of the answer: an Answer, or Lost."""
+    """Send a request and read the whole response. Outcome: ApiResponse or ConnectionLost."""
 
     request: ApiRequest
     timeout_s: float
@@ -27,7 +27,10 @@ class SendRequest:
 
 @dataclass(frozen=True, slots=True)
 class OpenStream:
-    """Send a request and leave a 200 or 206 open for Read: an Answer (others whole), or Lost."""
+    """Send a request and keep a 200 or 206 response open for ReadStream.
+
+    Outcome: ApiResponse (with its content if the status is another) or ConnectionLost.
+    """
 
     request: ApiRequest
     timeout_s: float
@@ -35,40 +38,40 @@ class OpenStream:
 
 @dataclass(frozen=True, slots=True)
 class ReadStream:
-    """Read what comes next from what was opened: bytes, b"" at its end, or Lost."""
+    """Read the next chunk of the open stream. Outcome: bytes (b"" at the end) or ConnectionLost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Do nothing for a while."""
+    """Sleep, with no stream open."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """Hand a value to whoever iterates."""
+    """Yield a value to the caller's loop."""
 
     value: Any
 
 
-Step: TypeAlias = SendRequest | OpenStream | ReadStream | Pause | Emit
-Steps: TypeAlias = Generator[Step, Any, T]
+Effect: TypeAlias = SendRequest | OpenStream | ReadStream | Pause | Emit
+Effects: TypeAlias = Generator[Effect, Any, T]
 
 
-def send(request: ApiRequest, timeout_s: float) -> Steps[ApiResponse | ConnectionLost]:
-    """Send a request: what came back, with its type."""
-    got: ApiResponse | ConnectionLost = yield SendRequest(request, timeout_s)
-    return got
+def send_request(request: ApiRequest, timeout_s: float) -> Effects[ApiResponse | ConnectionLost]:
+    """Yield SendRequest and return its typed outcome."""
+    outcome: ApiResponse | ConnectionLost = yield SendRequest(request, timeout_s)
+    return outcome
 
 
-def open_stream(request: ApiRequest, timeout_s: float) -> Steps[ApiResponse | ConnectionLost]:
-    """Open a stream: what came back, with its type."""
-    got: ApiResponse | ConnectionLost = yield OpenStream(request, timeout_s)
-    return got
+def open_stream(request: ApiRequest, timeout_s: float) -> Effects[ApiResponse | ConnectionLost]:
+    """Yield OpenStream and return its typed outcome."""
+    outcome: ApiResponse | ConnectionLost = yield OpenStream(request, timeout_s)
+    return outcome
 
 
-def read_stream() -> Steps[bytes | ConnectionLost]:
-    """Read on in the open stream: what came, with its type."""
-    got: bytes | ConnectionLost = yield ReadStream()
-    return got
+def read_stream() -> Effects[bytes | ConnectionLost]:
+    """Yield ReadStream and return its typed outcome."""
+    outcome: bytes | ConnectionLost = yield ReadStream()
+    return outcome

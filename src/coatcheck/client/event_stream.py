@@ -1,4 +1,4 @@
-"""Reading server-sent events from bytes, however they are cut (WHATWG HTML, section 9.2)."""
+"""An incremental parser for server-sent events (WHATWG HTML, section 9.2)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ServerSentEvent:
 
 
 class EventStreamParser:
-    """The state between two pieces of a stream. A message that never ends is never told."""
+    """Parses a stream in chunks of any size. An incomplete message at the end is dropped."""
 
     def __init__(self) -> None:
         self.retry_ms: int | None = None
@@ -28,26 +28,26 @@ class EventStreamParser:
         self._data: list[str] = []
         self._id: str | None = None
 
-    def feed(self, piece: bytes) -> Iterator[ServerSentEvent]:
-        """Take in a piece and yield the messages that are complete with it."""
-        for line in self._lines(piece):
+    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
+        """Yield the messages that this chunk completes."""
+        for line in self._split_lines(chunk):
             if line:
-                self._take(line.decode("utf-8", "replace"))
+                self._read_field(line.decode("utf-8", "replace"))
             elif self._data:
                 yield ServerSentEvent(self._event or "message", "\n".join(self._data), self._id)
                 self._event, self._data = "", []
             else:
                 self._event = ""
 
-    def _lines(self, piece: bytes) -> list[bytes]:
-        text = self._rest + piece
-        # A carriage return at the end may be half of a line's end.
+    def _split_lines(self, chunk: bytes) -> list[bytes]:
+        text = self._rest + chunk
+        # A trailing carriage return may be the first half of a CRLF.
         held = b"\r" if text.endswith(b"\r") else b""
         *lines, rest = _LINE_END.split(text.removesuffix(held))
         self._rest = rest + held
         return lines
 
-    def _take(self, line: str) -> None:
+    def _read_field(self, line: str) -> None:
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         match name.removeprefix("\ufeff"):

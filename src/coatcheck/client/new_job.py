@@ -1,4 +1,4 @@
-"""NewJob: a job before it is handed in."""
+"""NewJob: a job before it is submitted, and its JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coatcheck.errors import InvalidPayload
 
 
 class JobOptions(TypedDict, total=False):
-    """How a job should be treated; what is left out is as its kind declares it."""
+    """The options of one job; the kind's declaration supplies the others."""
 
     queue: str | None
     priority: int
@@ -27,7 +27,7 @@ class JobOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job to hand in: its kind, its input, and how it should be treated."""
+    """A job to submit: its kind, its input and its options."""
 
     kind: str
     input: Any = None
@@ -37,31 +37,32 @@ class NewJob:
     run_at: datetime | None = None
     deadline_s: float | None = None
     max_attempts: int | None = None
-    # Whom to call when it has ended: a URL, or {"url": ..., "events": [...]}.
+    # The URL to call when the job finishes, or {"url": ..., "events": [...]}.
     webhook: str | Mapping[str, Any] | None = None
 
 
 def write_job(job: NewJob) -> bytes:
-    """Write a job as `POST /v1/jobs` takes it."""
+    """Serialize a job for `POST /v1/jobs`."""
     return _dump(_view(job))
 
 
 def write_batch(jobs: Sequence[NewJob]) -> bytes:
-    """Write jobs as `POST /v1/batches` takes them."""
+    """Serialize jobs for `POST /v1/batches`."""
     return _dump({"jobs": [_view(job) for job in jobs]})
 
 
 def write_schedule(job: NewJob, timing: Mapping[str, Any]) -> bytes:
-    """Write a job, and when it comes back, as `PUT /v1/schedules/{schedule}` takes it."""
-    return _dump({**_view(job), **{name: of for name, of in timing.items() if of is not None}})
+    """Serialize a job and its timing for `PUT /v1/schedules/{schedule}`."""
+    given = {name: value for name, value in timing.items() if value is not None}
+    return _dump({**_view(job), **given})
 
 
 def write_json(value: Any) -> bytes:
-    """Write any value that JSON can hold, or that pydantic can turn into such."""
+    """Serialize any value that pydantic can turn into JSON."""
     try:
         return _dump(to_jsonable_python(value))
     except (PydanticSerializationError, ValueError, RecursionError) as error:
-        raise _not_json("this", error) from error
+        raise _not_json("this value", error) from error
 
 
 def _view(job: NewJob) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def _dump(value: Any) -> bytes:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode()
     except (ValueError, TypeError, RecursionError) as error:
-        raise _not_json("this", error) from error
+        raise _not_json("this value", error) from error
 
 
 def _not_json(what: str, error: Exception) -> InvalidPayload:

@@ -1,4 +1,4 @@
-"""Reading answers: what the server said, as a value or as the exception it stands for."""
+"""Response parsing: JSON for a successful response, an exception for any other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from coatcheck.errors import (
     Unreachable,
 )
 
-# What this client relies on in a job.
+# The members of a job that this client relies on.
 JOB_MEMBERS = ("id", "kind", "state", "finished_at")
 
 _BY_TYPE: dict[str, type[CoatcheckError]] = {
@@ -46,50 +46,51 @@ _BY_STATUS: dict[int, type[CoatcheckError]] = {
 }
 
 
-def read_json(answer: ApiResponse) -> Any:
-    """Return the JSON of a successful answer; raise what any other stands for."""
-    if answer.status != 200:
-        raise error_of(answer)
+def read_json(response: ApiResponse) -> Any:
+    """Return the JSON of a 200 response; raise the exception for any other."""
+    if response.status != 200:
+        raise error_of(response)
     try:
-        return json.loads(answer.content)
+        return json.loads(response.content)
     except ValueError:
-        raise UnexpectedAnswer("the answer is not JSON") from None
+        raise UnexpectedAnswer("the response is not JSON") from None
 
 
-def read_object(answer: ApiResponse, *members: str) -> dict[str, Any]:
-    """Return the JSON object, with these members, of a successful answer; raise what any other
-    stands for.
+def read_object(response: ApiResponse, *members: str) -> dict[str, Any]:
+    """Return the JSON object of a 2xx response, which must have these members.
+
+    Raises the exception that any other response stands for.
     """
-    if not 200 <= answer.status < 300:
-        raise error_of(answer)
+    if not 200 <= response.status < 300:
+        raise error_of(response)
     try:
-        found = json.loads(answer.content)
+        found = json.loads(response.content)
     except ValueError:
         found = None
     if not isinstance(found, dict) or not found.keys() >= {*members}:
         raise UnexpectedAnswer(
-            f"the answer ({answer.status}) is not what was asked for: "
-            "what answers here is no Coatcheck server"
+            f"the response ({response.status}) is not the expected JSON: "
+            "there is no Coatcheck server at this address"
         )
     return found
 
 
-def error_of(answer: ApiResponse) -> CoatcheckError:
-    """Return the exception that an answer stands for."""
-    problem = _problem(answer)
-    detail = str(problem.get("detail") or _without_words(answer))
-    if answer.status == 422 and problem.get("type") not in _BY_TYPE:
+def error_of(response: ApiResponse) -> CoatcheckError:
+    """Return the exception that an error response stands for."""
+    problem = _problem(response)
+    detail = str(problem.get("detail") or _default_detail(response))
+    if response.status == 422 and problem.get("type") not in _BY_TYPE:
         return InvalidPayload(detail, _problems(problem))
     kind = _BY_TYPE.get(str(problem.get("type")))
-    return (kind or _BY_STATUS.get(answer.status, UnexpectedAnswer))(detail)
+    return (kind or _BY_STATUS.get(response.status, UnexpectedAnswer))(detail)
 
 
-def _problem(answer: ApiResponse) -> dict[str, Any]:
+def _problem(response: ApiResponse) -> dict[str, Any]:
     try:
-        said = json.loads(answer.content)
+        problem = json.loads(response.content)
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return problem if isinstance(problem, dict) else {}
 
 
 def _problems(problem: dict[str, Any]) -> list[tuple[str, str]]:
@@ -103,10 +104,10 @@ def _problems(problem: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _without_words(answer: ApiResponse) -> str:
-    if 300 <= answer.status < 400 and "location" in answer.headers:
+def _default_detail(response: ApiResponse) -> str:
+    if 300 <= response.status < 400 and "location" in response.headers:
         return (
-            f"the server redirects ({answer.status}) to {answer.headers['location']}; "
-            "give the client the address it redirects to"
+            f"the server redirects ({response.status}) to {response.headers['location']}; "
+            "use that address instead"
         )
-    return f"the server answered {answer.status}, without saying why"
+    return f"the server answered {response.status} without an explanation"

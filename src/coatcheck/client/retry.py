@@ -1,12 +1,11 @@
-"""Asking until there is an answer: when to ask again, after what pause, and when to give up.
+"""RetryPolicy: when to repeat a request, after what pause, and when to give up.
 
-Asked again is after a lost connection or answer, after the statuses that say "not now", and after a
-conflict that says when it will be over: every
-request of this client may be repeated, for it reads, or says what should be so, or carries an
-idempotency key. The exception is what must not happen twice and has no key, an event for a job: it
-is sent again only where it cannot have arrived. A server that says when to come back is taken at
-its word; otherwise pauses double, with jitter. When the next pause would end after the time the
-call has, it gives up at once.
+A request is repeated after a lost connection, after the statuses that mean "not now", and after a
+409 with `Retry-After`. Every request of this client is safe to repeat: it reads, it sets a state,
+or it carries an idempotency key. Requests that create a secret have no key and are sent once.
+
+If the server sends `Retry-After`, the pause is at least that long. Otherwise pauses double, with
+jitter. If the next pause would end after the call's deadline, the call gives up immediately.
 """
 
 from __future__ import annotations
@@ -16,25 +15,33 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from coatcheck.client.effects import Pause, Steps, send
+from coatcheck.client.effects import Effects, Pause, send_request
 from coatcheck.client.wire import ApiRequest, ApiResponse, ConnectionLost
 from coatcheck.errors import InvalidInput, Unreachable
 
+# The default time for one response, and for a request with all its repetitions.
+RESPONSE_TIMEOUT_S = 30.0
+RETRY_FOR_S = 60.0
 CONFLICT = 409
-TOO_OFTEN = 429
-NOT_NOW = frozenset({408, TOO_OFTEN, 502, 503, 504})
+TOO_MANY_REQUESTS = 429
+RETRYABLE = frozenset({408, TOO_MANY_REQUESTS, 502, 503, 504})
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
-# A crowd that was sent away together does not come back together.
+# Clients that the server rejected together must not return together.
 SPREAD = 0.1
 
 
-def is_answer(got: ApiResponse | ConnectionLost) -> TypeGuard[ApiResponse]:
-    """Tell whether this is what the server has to say, and not "not now"."""
-    if not isinstance(got, ApiResponse) or got.status in NOT_NOW:
+def is_final(outcome: ApiResponse | ConnectionLost) -> TypeGuard[ApiResponse]:
+    """Tell whether this is the response to the request, so that it must not be repeated."""
+    if not isinstance(outcome, ApiResponse) or outcome.status in RETRYABLE:
         return False
-    # It is in the way of itself: an earlier try of the same request is not through.
-    return got.status != CONFLICT or got.retry_after_s is None
+    # A 409 with Retry-After: an earlier attempt of this request is still in progress.
+    return outcome.status != CONFLICT or outcome.retry_after_s is None
+
+
+def is_permanent(outcome: ApiResponse | ConnectionLost) -> bool:
+    """Tell whether the connection failed in a way that a retry cannot change."""
+    return isinstance(outcome, ConnectionLost) and outcome.permanent
 
 
 @dataclass(frozen=True)
@@ -47,48 +54,46 @@ class RetryPolicy:
     monotonic: Callable[[], float]
     jitter: Callable[[], float] = random.random  # from 0 to 1
 
-    def ask(self, request: ApiRequest) -> Steps[tuple[ApiResponse, int]]:
-        """Send a request until it is answered; the answer, and how often none was had before it."""
+    def send(self, request: ApiRequest, wait_s: float = 0.0) -> Effects[tuple[ApiResponse, int]]:
+        """Send a request until it is answered; return the response and the number of retries."""
         until = self.monotonic() + self.retry_for_s
         attempt = 0
         while True:
-            got = yield from send(request, self.timeout_s)
-            if is_answer(got):
-                return got, attempt
-            pause = self.pause_after(got, attempt)
-            if self.monotonic() + pause > until or (
-                isinstance(got, ConnectionLost) and got.hopeless
-            ):
-                return self.give_up(got), attempt
+            outcome = yield from send_request(request, self.timeout_s + wait_s)
+            if is_final(outcome):
+                return outcome, attempt
+            pause = self.pause_after(outcome, attempt)
+            if self.monotonic() + pause > until or is_permanent(outcome):
+                return self.last_response(outcome), attempt
             yield Pause(pause)
             attempt += 1
 
-    def ask_large(self, request: ApiRequest, limit: int) -> Steps[ApiResponse]:
-        """Send a request that is larger than servers take, once.
+    def send_oversized(self, request: ApiRequest, limit: int) -> Effects[ApiResponse]:
+        """Send a request that is larger than the server's limit, once.
 
-        A server refuses it while it is still being sent and then closes the connection, and its
-        words may be lost with that: a cut is its answer, and saying it again brings another one.
+        The server rejects such a request while it is still being sent and closes the connection,
+        so the response may be lost. A lost connection therefore counts as the rejection.
         """
-        got = yield from send(request, self.timeout_s)
-        if isinstance(got, ConnectionLost) and got.connected:
+        outcome = yield from send_request(request, self.timeout_s)
+        if isinstance(outcome, ConnectionLost) and outcome.connected:
             size = len(request.content or b"")
             raise InvalidInput(
-                f"the server hung up on a request of {size:,} bytes, "
-                f"which is larger than the {limit:,} it takes"
+                f"the server closed the connection on a request of {size:,} bytes, "
+                f"which is larger than its limit of {limit:,}"
             )
-        return self.give_up(got)
+        return self.last_response(outcome)
 
-    def give_up(self, got: ApiResponse | ConnectionLost) -> ApiResponse:
-        """Return the last answer, whatever it says; raise where there was none."""
-        if isinstance(got, ApiResponse):
-            return got
-        raise Unreachable(f"cannot reach the server at {self.base_url}: {got.reason}")
+    def last_response(self, outcome: ApiResponse | ConnectionLost) -> ApiResponse:
+        """Return the last response, whatever its status; raise Unreachable if there is none."""
+        if isinstance(outcome, ApiResponse):
+            return outcome
+        raise Unreachable(f"cannot reach the server at {self.base_url}: {outcome.reason}")
 
-    def pause_after(self, got: ApiResponse | ConnectionLost, attempt: int) -> float:
-        """Return how long to wait before asking again; attempts count from 0."""
+    def pause_after(self, outcome: ApiResponse | ConnectionLost, attempt: int) -> float:
+        """Return how long to wait before the next attempt; attempts count from 0."""
         backoff = self.backoff(attempt)
-        asked = got.retry_after_s if isinstance(got, ApiResponse) else None
-        return backoff if asked is None else max(backoff, self.spread(asked))
+        wanted = outcome.retry_after_s if isinstance(outcome, ApiResponse) else None
+        return backoff if wanted is None else max(backoff, self.spread(wanted))
 
     def backoff(self, attempt: int) -> float:
         """Return a pause that doubles with each attempt."""
@@ -96,5 +101,5 @@ class RetryPolicy:
         return longest * (1 + self.jitter()) / 2
 
     def spread(self, seconds: float) -> float:
-        """Return this long, or slightly longer."""
+        """Return this pause, or a slightly longer one."""
         return seconds * (1 + SPREAD * self.jitter())

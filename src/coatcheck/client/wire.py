@@ -1,4 +1,4 @@
-"""What goes over the wire, as values: no HTTP library, no sockets."""
+"""Requests and responses as values, independent of the HTTP library."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 JSON = "application/json"
+JSON_HEADERS = {"accept": JSON, "content-type": JSON}
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """One request. It can be sent again: nothing in it is used up."""
+    """One request. It can be sent any number of times."""
 
     method: str
     path: str
     query: tuple[tuple[str, str], ...] = ()
     headers: Mapping[str, str] = field(default_factory=lambda: {"accept": JSON})
     content: bytes | None = None
-    file: Path | None = None  # whose bytes are the content
+    file: Path | None = None  # streamed as the content
 
 
 @dataclass(frozen=True, slots=True)
 class ApiResponse:
-    """What the server said; the names of headers are in lower case."""
+    """A response; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -32,12 +33,12 @@ class ApiResponse:
 
     @property
     def retry_after_s(self) -> float | None:
-        """In how many seconds the server wants to be asked again, if it says so."""
+        """The seconds in `Retry-After`, if the header is present and valid."""
         text = self.headers.get("retry-after", "").strip()
         if text.isascii() and text.isdecimal():
             return float(text)
         try:
-            # A date: counted from the server's own clock, which may not be ours.
+            # A date is relative to the server's clock, which may differ from ours.
             then, now = (parsedate_to_datetime(t) for t in (text, self.headers.get("date", "")))
             return max(0.0, (then - now).total_seconds())
         except (ValueError, TypeError):
@@ -46,8 +47,8 @@ class ApiResponse:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLost:
-    """There was no answer, or not all of it; whether the request arrived is not known."""
+    """No response, or an incomplete one. The server may have received the request."""
 
     reason: str
     connected: bool = True
-    hopeless: bool = False  # asking again changes nothing: a certificate that is not trusted
+    permanent: bool = False  # a retry cannot help, for example with an untrusted certificate

@@ -4,7 +4,7 @@
 - `akv:<vault>/<secret>`: a secret in Azure Key Vault, read with the machine's own identity (the
   `azure` extra).
 - any other scheme an installed package resolves: an entry point in the group
-  `coatcheck.crypto.secret_refs`, named like the scheme, that takes what follows the colon and
+  `coatcheck.secrets`, named like the scheme, that takes what follows the colon and
   returns the secret.
 
 A secret is read when it is needed and is never logged, kept in an environment or put in an error.
@@ -21,7 +21,7 @@ from coatcheck.errors import ConfigurationError
 
 Resolver = Callable[[str], str]
 
-ENTRY_POINTS = "coatcheck.crypto.secret_refs"
+ENTRY_POINTS = "coatcheck.secrets"
 
 
 def read_file(path: str) -> str:

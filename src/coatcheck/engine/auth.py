@@ -96,7 +96,7 @@ class Caller(NamedTuple):
             raise Forbidden(f"this key has the scope {scope} for other kinds only")
 
 
-ANYBODY = Caller(OPERATOR, dict.fromkeys(Scope))
+ANONYMOUS_OPERATOR = Caller(OPERATOR, dict.fromkeys(Scope))
 
 
 class Admission(NamedTuple):
@@ -127,7 +127,7 @@ class Authenticator:
         self._clock = clock
         self._read_pepper = pepper
         self._new_id = new_id or UlidGenerator(clock)
-        self.uses = KeyUses(store, clock)
+        self.key_uses = KeyUses(store, clock)
         self._pepper: bytes | None = None
         self._remembered: OrderedDict[bytes, _Remembered] = OrderedDict()
         self._hash = blake2b(key=secrets.token_bytes(32), digest_size=32)
@@ -138,14 +138,14 @@ class Authenticator:
 
     # --- letting in
 
-    async def confirm(self) -> None:
+    async def refresh_epoch(self) -> None:
         """Look whether the epoch is still the one that is remembered, after this was called."""
         if self._next is None or self._next.done():
-            self._next = asyncio.create_task(self._confirm_after(self._reading))
+            self._next = asyncio.create_task(self._refresh_after(self._reading))
         # Whoever asks may go away; the others still want to know.
         await asyncio.shield(self._next)
 
-    async def _confirm_after(self, before: asyncio.Task[None] | None) -> None:
+    async def _refresh_after(self, before: asyncio.Task[None] | None) -> None:
         if before is not None and not before.done():
             await asyncio.wait([before])
         self._reading, self._next = self._next, None
@@ -155,12 +155,12 @@ class Authenticator:
             self.epoch = access.epoch
             self.needs_key = access.has_keys
 
-    def remembers(self, token: bytes | None) -> Caller | None:
+    def cached_caller(self, token: bytes | None) -> Caller | None:
         """Let in a caller that is remembered; None where the store has to be asked."""
         if self.epoch is None:
             return None
         if not self.needs_key:
-            return ANYBODY
+            return ANONYMOUS_OPERATOR
         found = None if token is None else self._remembered.get(self._hash_of(token))
         if found is None or self._clock.monotonic() >= found.until:
             return None
@@ -169,11 +169,11 @@ class Authenticator:
         self._note_use(found.caller)
         return found.caller
 
-    async def admit(self, token: bytes | None) -> Caller:
+    async def authenticate(self, token: bytes | None) -> Caller:
         """Let a caller in by the present epoch; raises what stands against it."""
         if self.epoch is None:
-            await self.confirm()
-        caller = self.remembers(token)
+            await self.refresh_epoch()
+        caller = self.cached_caller(token)
         if caller is not None:
             return caller
         if token is None:
@@ -199,12 +199,12 @@ class Authenticator:
 
     def _note_use(self, caller: Caller) -> None:
         if caller.key_id is not None:
-            self.uses.note(caller.tenant, caller.key_id)
+            self.key_uses.note(caller.tenant, caller.key_id)
 
-    async def admit_now(self, token: bytes | None) -> Caller:
+    async def authenticate_fresh(self, token: bytes | None) -> Caller:
         """Do the same, by what the store holds from now on."""
-        await self.confirm()
-        return await self.admit(token)
+        await self.refresh_epoch()
+        return await self.authenticate(token)
 
     def _check(self, token: bytes, key: ApiKey, tenant: Tenant) -> None:
         if not hmac.compare_digest(self._digest(token), bytes.fromhex(key.digest)):
@@ -260,7 +260,7 @@ class Authenticator:
             self._new_id(), actor, Action.CREATE_KEY, key_id, tenant, scopes=list(granted)
         )
         await self._store.add_key(key, audit=new_key, tenant_audit=new_tenant)
-        await self.confirm()
+        await self.refresh_epoch()
         log.info("key made", extra={"key_id": key_id, "tenant": tenant})
         return key, shown
 
@@ -274,7 +274,7 @@ class Authenticator:
         entry = audited(self._new_id(), actor, Action.REVOKE_KEY, key_id, found[0].tenant)
         revoked = await self._store.revoke_key(key_id, self._clock.now(), audit=entry)
         assert revoked is not None, "keys are never removed"
-        await self.confirm()
+        await self.refresh_epoch()
         log.info("key revoked", extra={"key_id": key_id, "tenant": revoked.tenant})
         return revoked
 
@@ -326,7 +326,7 @@ class Authenticator:
         detail = {"status": str(tenant.status), "quotas": tenant.quotas._asdict()}
         entry = audited(self._new_id(), actor, action, name, name, **detail)
         await self._store.put_tenant(tenant, audit=entry)
-        await self.confirm()
+        await self.refresh_epoch()
         log.info("tenant changed", extra={"tenant": name, "status": str(tenant.status)})
         return tenant, there is None
 

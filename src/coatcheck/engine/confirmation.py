@@ -48,7 +48,7 @@ class Confirmation:
         """Have the caller confirmed again before the answer is sent."""
         self._expired_at = time.monotonic()
 
-    def conclude(self) -> None:
+    def waive(self) -> None:
         """Ask no more: the request itself has changed keys or tenants, and its answer says so."""
         self._confirmed_at = math.inf
 
@@ -83,11 +83,11 @@ def expire_confirmation() -> None:
         confirmation.expire()
 
 
-def conclude_confirmation() -> None:
+def waive_confirmation() -> None:
     """Let the current request, if there is one, be answered although it has changed who may be."""
     confirmation = current.get()
     if confirmation is not None:
-        confirmation.conclude()
+        confirmation.waive()
 
 
 async def ensure_confirmed(*, streaming: bool = False) -> None:

@@ -1,4 +1,8 @@
-"""Engine: what every door calls. It adds the clock and the kinds to the store's verbs."""
+"""Engine: the verbs on jobs that the HTTP API, the worker and the surfaces call.
+
+The engine composes its parts and adds the clock and the kinds to the store's verbs. Each part takes
+only the collaborators that it needs; none of them takes the engine.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +10,37 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from coatcheck import tracing
 from coatcheck.clock import Clock, SystemClock
 from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.outbound import OutboundClient
-from coatcheck.engine import bulk, resume_fork
 from coatcheck.engine.auth import Admission, Authenticator, Pepper
-from coatcheck.engine.bulk import BulkResult, Only, every_job
-from coatcheck.engine.event_reader import EventReader
-from coatcheck.engine.explain import FARTHEST, HoldReason, what_holds
+from coatcheck.engine.bulk import (
+    BulkOperations,
+    BulkResult,
+    Only,
+    Resumed,
+    match_all,
+    resume_job,
+)
+from coatcheck.engine.explain import Explainer, HoldReason
+from coatcheck.engine.fork import Fork, Forked, Forker
+from coatcheck.engine.leases import Leases
 from coatcheck.engine.maintenance.metrics import Metrics
-from coatcheck.engine.open_requests import OpenPerTenant, RequestLimits
-from coatcheck.engine.payloads.large_steps import with_results_shown, with_steps_stored
+from coatcheck.engine.open_requests import RequestLimits, TenantOpenLimit
+from coatcheck.engine.payloads.large_steps import with_step_results
 from coatcheck.engine.payloads.payloads import PayloadStore
 from coatcheck.engine.payloads.uploads import Uploads
 from coatcheck.engine.remote_workers import RemoteWorkers
 from coatcheck.engine.resources import ExclusiveResources
-from coatcheck.engine.resume_fork import Fork, Forked, Resumed
 from coatcheck.engine.schedules.scheduler import Scheduler
 from coatcheck.engine.schedules.schedules import Schedules, submission_of
-from coatcheck.engine.submit import submit
-from coatcheck.engine.submit.admission import AdmissionControl
 from coatcheck.engine.submit.estimates import Estimates
 from coatcheck.engine.submit.idempotency import IdempotencyKey
-from coatcheck.engine.submit.quotas import QuotaBook
-from coatcheck.engine.submit.submission import Submission, as_submitted, prepare
-from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.quotas import QuotaTracker
+from coatcheck.engine.submit.submission import Submission, as_submitted
+from coatcheck.engine.submit.submitter import Submitted, Submitter
 from coatcheck.engine.submit.tenant_bounds import QueueNameLimit
-from coatcheck.engine.waiters import Waiters
+from coatcheck.engine.waiters import EventReader, Waiters
 from coatcheck.engine.webhooks.dispatcher import WebhookDispatcher
 from coatcheck.engine.webhooks.endpoints import WebhookEndpoints
 from coatcheck.errors import InvalidInput, NotFound, StoreError
@@ -42,10 +49,7 @@ from coatcheck.model.event import JobEvent
 from coatcheck.model.job import DEFAULT_TENANT, Claim, Job, JobInsert, Lease
 from coatcheck.model.kind import Kind
 from coatcheck.model.names import NAME_RULE, is_name
-from coatcheck.model.outcome import Succeeded
-from coatcheck.model.payload import fits_inline
 from coatcheck.model.share import HeldSlots
-from coatcheck.model.state import State
 from coatcheck.model.step import Step
 from coatcheck.store.base import (
     ClaimResult,
@@ -57,7 +61,6 @@ from coatcheck.store.base import (
     Settlement,
     Store,
 )
-from coatcheck.store.fairness import names_in_lanes
 
 if TYPE_CHECKING:
     from coatcheck.blobs.blobs import Blobs
@@ -66,9 +69,7 @@ log = logging.getLogger(__name__)
 
 
 class Receipt(NamedTuple):
-    """What was removed with a job, when, and whether its bytes are gone from the disk by now; where
-    they are not, the sweep goes on with it.
-    """
+    """What a delete removed, and when. The sweep retries the erasure until `erased`."""
 
     deleted: DeletedJob
     at: int
@@ -86,175 +87,168 @@ class Engine:
         *,
         lease_s: float = 30.0,
         blobs: Blobs | None = None,
-        guard: EgressPolicy | None = None,
+        egress: EgressPolicy | None = None,
         webhook_secret: str = "",
         pepper: Pepper = lambda: None,
         limits: RequestLimits = RequestLimits(),  # noqa: B008 - a value
     ) -> None:
         self.store = store
         self.kinds = kinds
-        self.clock = clock or SystemClock()
-        self.new_id = UlidGenerator(self.clock)
-        self.payload_store = PayloadStore(store, blobs, self.clock)
+        self.clock = clock = clock or SystemClock()
+        self.new_id = new_id = UlidGenerator(clock)
         self.limits = limits
-        self.open_requests = OpenPerTenant(
+        self.egress = egress or EgressPolicy()
+        self.metrics = metrics = Metrics(store, clock)
+        self.authenticator = Authenticator(store, clock, pepper, new_id)
+        self.quotas = QuotaTracker(store, clock)
+        self.open_requests = TenantOpenLimit(
             "open_requests", "requests and streams", limits.requests_per_tenant
         )
-        in_flight = OpenPerTenant("open_uploads", "uploads", limits.uploads_per_tenant)
-        self.uploads = Uploads(store, self.payload_store, self.clock, self.new_id, in_flight)
-        self.metrics = Metrics(store, self.clock)
-        self.places = ExclusiveResources(store, self.clock)
-        self.authenticator = Authenticator(store, self.clock, pepper, self.new_id)
-        self.quotas = QuotaBook(store, self.clock)
-        declared = {kind.queue for kind in kinds.values()}
-        self.queue_limit = QueueNameLimit(store, declared, self.clock, limits.queues_per_tenant)
-        self.admission_control = AdmissionControl(store, self.clock, self.quotas, self.metrics)
-        self.remote = RemoteWorkers(self, lease_s)
-        self.schedules = Schedules(store, kinds, self.clock, self.new_id)
-        self.scheduler = Scheduler(store, self.schedules, kinds, self.clock, self.metrics)
-        self.guard = guard or EgressPolicy()
-        self.webhooks = WebhookEndpoints(store, self.guard, self.clock, self.new_id, webhook_secret)
-        named = kinds.items()
+        self.payload_store = payload_store = PayloadStore(store, blobs, clock)
+        in_flight = TenantOpenLimit("open_uploads", "uploads", limits.uploads_per_tenant)
+        self.uploads = Uploads(store, payload_store, clock, new_id, in_flight)
+        self.resources = ExclusiveResources(store, clock)
+        self.schedules = Schedules(store, kinds, clock, new_id)
+        self.scheduler = Scheduler(store, self.schedules, kinds, clock, metrics)
+        self.webhooks = WebhookEndpoints(store, self.egress, clock, new_id, webhook_secret)
         self.dispatcher = WebhookDispatcher(
             store,
             self.webhooks,
-            OutboundClient(self.guard),
-            self.clock,
-            self.metrics,
-            self.payload_store,
-            {name: kind.wording for name, kind in named if kind.wording is not None},
+            OutboundClient(self.egress),
+            clock,
+            metrics,
+            payload_store,
+            {name: kind.webhook_format for name, kind in kinds.items() if kind.webhook_format},
         )
-        self._watch = Waiters(store)
-        self._feed = EventReader(store)
-        self._estimates = Estimates(store, self.clock)
-        self._limits = {name: kind.limit for name, kind in named if kind.limit is not None}
-        self._head_starts = {name: kind.head_starts for name, kind in named if kind.head_starts}
-        self._versions = {name: kind.version for name, kind in named if kind.version is not None}
+        declared_queues = {kind.queue for kind in kinds.values()}
+        self._submitter = Submitter(
+            store,
+            clock,
+            kinds,
+            new_id,
+            quotas=self.quotas,
+            queue_limit=QueueNameLimit(store, declared_queues, clock, limits.queues_per_tenant),
+            payload_store=payload_store,
+            uploads=self.uploads,
+            webhooks=self.webhooks,
+            metrics=metrics,
+            resources=self.resources,
+        )
+        self._forker = Forker(
+            store,
+            clock,
+            kinds,
+            new_id,
+            quotas=self.quotas,
+            payload_store=payload_store,
+            uploads=self.uploads,
+            metrics=metrics,
+        )
+        self._bulk = BulkOperations(store, clock, self.erase)
+        self._waiters = Waiters(store)
+        self._events = EventReader(store)
+        self._estimates = Estimates(store, clock)
+        self._explainer = Explainer(store, clock, kinds)
+        self._leases = Leases(
+            store,
+            clock,
+            kinds,
+            new_id,
+            payload_store=payload_store,
+            metrics=metrics,
+            resources=self.resources,
+        )
+        self.remote_workers = RemoteWorkers(
+            store,
+            clock,
+            kinds,
+            new_id,
+            leases=self._leases,
+            waiters=self._waiters,
+            payload_store=payload_store,
+            metrics=metrics,
+            lease_s=lease_s,
+        )
 
-    # --- handing in
+    # --- submit
 
     async def submit(self, submission: Submission) -> Job:
-        """Check a job, make it durable, and return it as it stands then."""
-        return as_submitted(await self.accept(submission))
+        """Check a job and make it durable; return it as it is then."""
+        return as_submitted(await self._submitter.insert(submission))
 
-    async def accept(self, submission: Submission) -> JobInsert:
-        """Do the same, and return only what was written."""
-        if not tracing.is_on():
-            job, _ = await submit.submit(self, submission, None)
-            return job
-        with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
-            job, _ = await submit.submit(self, submission._replace(traceparent=traceparent), None)
-            return job
+    async def insert(self, submission: Submission) -> JobInsert:
+        """Check a job and make it durable; return only the row that was written."""
+        return await self._submitter.insert(submission)
 
-    async def submit_once(self, submission: Submission, once: IdempotencyKey) -> Submitted:
-        """Submit a job unless one was submitted under this key before; return that one then."""
-        with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
-            traced = submission._replace(traceparent=traceparent)
-            job, earlier = await submit.submit(self, traced, once)
-        if earlier is None:
-            return Submitted([as_submitted(job)], replayed=False)
-        return await submit.replayed(self, earlier, once, job.tenant)
+    async def submit_idempotent(self, submission: Submission, key: IdempotencyKey) -> Submitted:
+        """Submit a job unless one was submitted under this key; return that one then."""
+        return await self._submitter.submit_idempotent(submission, key)
 
     async def submit_finished(
-        self, job: JobInsert, ended: FinishedJob, admission: Admission | None = None
+        self, job: JobInsert, finished: FinishedJob, admission: Admission | None = None
     ) -> None:
-        """Make a job durable that was checked and run here, and has ended; it is counted like one
-        that a worker ran. A payload that is kept apart does not go this way: raises ValueError.
+        """Make a job durable that was checked and run in this process.
+
+        It is counted like a job that a worker ran. Raises ValueError if a payload is too large for
+        the row.
         """
-        await submit.submit_finished(self, job, ended, admission)
+        await self._submitter.submit_finished(job, finished, admission)
+
+    async def submit_batch(
+        self, submissions: Sequence[Submission], key: IdempotencyKey | None = None
+    ) -> Submitted:
+        """Check all jobs and make all of them durable, or none; return them in order."""
+        return await self._submitter.submit_batch(submissions, key)
+
+    async def insert_batch(self, submissions: Sequence[Submission]) -> list[JobInsert]:
+        """Submit a batch; return only the rows that were written."""
+        return await self._submitter.insert_batch(submissions)
+
+    async def submit_family(
+        self,
+        children: Sequence[Submission],
+        parent_of: Callable[[Sequence[str]], Submission],
+        key: IdempotencyKey | None = None,
+    ) -> Submitted:
+        """Submit children and the parent that waits for them, all or none; return the parent.
+
+        `parent_of` makes the parent's submission from the children's ids. The parent's handler
+        waits for them as for jobs that it has spawned.
+        """
+        return await self._submitter.submit_family(children, parent_of, key)
 
     async def trigger(
         self,
         schedule: str,
-        once: IdempotencyKey | None = None,
+        key: IdempotencyKey | None = None,
         *,
         correlation: str | None = None,
         traceparent: str | None = None,
         tenant: str = DEFAULT_TENANT,
         admission: Admission | None = None,
     ) -> Submitted:
-        """Submit a job of a schedule now, also of a paused one; its ticks stay as they are."""
+        """Submit a schedule's job now, even if the schedule is paused; its ticks do not change."""
         found = await self.schedules.get(schedule, tenant)
         submission = submission_of(found.definition, tenant)._replace(
             correlation_id=correlation, traceparent=traceparent, admission=admission
         )
-        if once is None:
+        if key is None:
             submitted = Submitted([await self.submit(submission)], replayed=False)
         else:
-            submitted = await self.submit_once(submission, once)
+            submitted = await self.submit_idempotent(submission, key)
         if not submitted.replayed:
-            await self.schedules.remember(found, submitted.jobs[0])
+            await self.schedules.record_job(found, submitted.jobs[0])
         return submitted
 
-    async def submit_batch(
-        self, submissions: Sequence[Submission], once: IdempotencyKey | None = None
-    ) -> Submitted:
-        """Check every job, then make all of them durable, or none; return them in order."""
-        jobs, earlier = await submit.submit_batch(self, submissions, once)
-        if earlier is not None and once is not None:
-            return await submit.replayed(self, earlier, once, jobs[0].tenant)
-        return Submitted(await submit.apart(jobs, _all_as_submitted, jobs), replayed=False)
-
-    async def accept_batch(self, submissions: Sequence[Submission]) -> list[JobInsert]:
-        """Do the same, and return only what was written."""
-        jobs, _ = await submit.submit_batch(self, submissions, None)
-        return jobs
-
-    async def submit_family(
-        self,
-        children: Sequence[Submission],
-        parent_of: Callable[[Sequence[str]], Submission],
-        once: IdempotencyKey | None = None,
-    ) -> Submitted:
-        """Make jobs durable together with one that is theirs, all or none, and return that one. It
-        is made of their ids: its handler waits for them, as for jobs that it had spawned.
-        """
-        ids = self.new_id.consecutive(len(children) + 1)
-        # The parent comes last, so that its children are there when it is.
-        submissions = [*children, parent_of(ids[:-1])]
-        jobs, earlier = await submit.submit_batch(self, submissions, once, ids, is_family=True)
-        if earlier is not None and once is not None:
-            found = await submit.replayed(self, earlier, once, jobs[0].tenant)
-            return found._replace(jobs=found.jobs[-1:])
-        return Submitted([as_submitted(jobs[-1])], replayed=False)
-
-    # --- looking
+    # --- read
 
     async def get(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
-        """Read a job; raises NotFound or Gone."""
+        """Read a job with its result; raises NotFound, Gone."""
         return await self.payload_store.with_result(await self.store.get(tenant, job_id))
 
-    async def glance(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
-        """Read a job, and leave a result that is kept apart where it is; raises NotFound, Gone."""
+    async def get_without_result(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
+        """Read a job without loading a result from the blob store; raises NotFound, Gone."""
         return await self.store.get(tenant, job_id)
-
-    async def wait(self, job_id: str, timeout: float, tenant: str = DEFAULT_TENANT) -> Job:
-        """Read a job when it has ended, or as it stands when the time runs out."""
-        return await self.payload_store.with_result(
-            await self._watch.until_ended(tenant, job_id, timeout)
-        )
-
-    async def wait_on(self, job: Job, timeout: float) -> Job:
-        """Do the same for a job that the caller has just seen, or handed in."""
-        return await self.payload_store.with_result(
-            await self._watch.until_ended(job.tenant, job.id, timeout, job)
-        )
-
-    async def wait_for_event(self, job: Job, after: int, timeout: float) -> Job | None:
-        """Read a job again when it has an event after this one or has ended; None if the time runs
-        out first, or this process is about to stop. Raises NotFound, Gone.
-        """
-        moved = await self._watch.until_moved((job.tenant, job.id), after, timeout)
-        return None if moved is None else await self.payload_store.with_result(moved)
-
-    def release_waiters(self) -> None:
-        """Let everybody who waits for a job go: this process is about to stop."""
-        self._watch.release()
-
-    @property
-    def stopping(self) -> bool:
-        """Whether waiters have been let go for good."""
-        return self._watch.released
 
     async def list_jobs(self, which: JobFilter) -> list[Job]:
         """List jobs, newest first."""
@@ -263,20 +257,20 @@ class Engine:
     async def events(
         self, job_id: str, after: int = 0, limit: int = 1000, tenant: str = DEFAULT_TENANT
     ) -> Sequence[JobEvent]:
-        """Read a job's log. Those who ask for the same at the same time share one read."""
-        return await self._feed.read(tenant, job_id, after, limit)
+        """Read a page of a job's event log."""
+        return await self._events.read(tenant, job_id, after, limit)
 
     async def steps(self, job_id: str, tenant: str = DEFAULT_TENANT) -> list[Step]:
-        """Read a job's steps, in the order in which its handler came to them."""
+        """Read a job's steps with their results, in the order in which they were reached."""
         job = await self.store.get(tenant, job_id)
-        return await with_results_shown(self.payload_store, await self.store.steps(tenant, job.id))
+        return await with_step_results(self.payload_store, await self.store.steps(tenant, job.id))
 
-    async def outline(self, job: Job) -> list[Step]:
-        """Read a job's steps, and leave results that are kept apart where they are."""
+    async def steps_without_results(self, job: Job) -> list[Step]:
+        """Read a job's steps without loading results from the blob store."""
         return await self.store.steps(job.tenant, job.id)
 
     async def step(self, job_id: str, seq: int, tenant: str = DEFAULT_TENANT) -> Step:
-        """Read a step, and leave a result that is kept apart where it is; raises NotFound, Gone."""
+        """Read one step without loading its result from the blob store; raises NotFound, Gone."""
         job = await self.store.get(tenant, job_id)
         for step in await self.store.steps(tenant, job.id):
             if step.seq == seq:
@@ -284,27 +278,54 @@ class Engine:
         raise NotFound(f"job {job.id} has no step {seq}")
 
     async def position(self, job: Job) -> int | None:
-        """Count the jobs before one that is due, up to FARTHEST; None where it does not queue."""
-        if job.state is not State.QUEUED or job.run_at > self.clock.now():
-            return None
-        return await self.store.ahead_of(job, list(self.kinds), FARTHEST)
+        """Count the jobs ahead of one that is due, up to MAX_POSITION; None if it is not queued."""
+        return await self._explainer.position(job)
+
+    async def explain(self, job: Job) -> list[HoldReason]:
+        """Return the reasons why a job is not running."""
+        return await self._explainer.explain(job)
 
     def retry_after(self, job: Job | JobInsert) -> int:
-        """Return in how many seconds it is worth asking about a job again."""
+        """Return the seconds after which a client should poll a job again."""
         return self._estimates.retry_after(job)
 
     def seconds_left(self, job: Job) -> int | None:
-        """Return in how many seconds a job will have ended; None where nothing tells."""
-        return self._estimates.left_s(job)
+        """Estimate the seconds until a job finishes; None if there is nothing to estimate from."""
+        return self._estimates.seconds_left(job)
 
-    async def explain(self, job: Job) -> list[HoldReason]:
-        """Say what holds a job."""
-        return await what_holds(self, job)
+    # --- wait
 
-    # --- steering
+    async def wait(self, job_id: str, timeout: float, tenant: str = DEFAULT_TENANT) -> Job:
+        """Wait until a job finishes or the time runs out; return the job with its result."""
+        job = await self._waiters.wait_until_finished(tenant, job_id, timeout)
+        return await self.payload_store.with_result(job)
+
+    async def wait_for_job(self, job: Job, timeout: float) -> Job:
+        """Wait like `wait` for a job that the caller has just read or submitted."""
+        job = await self._waiters.wait_until_finished(job.tenant, job.id, timeout, job)
+        return await self.payload_store.with_result(job)
+
+    async def wait_for_event(self, job: Job, after: int, timeout: float) -> Job | None:
+        """Wait until a job has an event after `after` or finishes; return the job.
+
+        Return None if the time runs out or this process is about to stop. Raises NotFound, Gone.
+        """
+        changed = await self._waiters.wait_for_event((job.tenant, job.id), after, timeout)
+        return None if changed is None else await self.payload_store.with_result(changed)
+
+    def release_waiters(self) -> None:
+        """Wake everyone who waits for a job, because this process is about to stop."""
+        self._waiters.release()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `release_waiters` was called."""
+        return self._waiters.released
+
+    # --- change
 
     async def cancel(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
-        """Cancel a job: at once if nobody runs it, else its worker is told."""
+        """Cancel a job: at once if it is not running, else by a request to its worker."""
         return await self.payload_store.with_result(
             await self.store.cancel(tenant, job_id, self.clock.now())
         )
@@ -318,153 +339,101 @@ class Engine:
         *,
         key: str | None = None,
     ) -> Job:
-        """Send an event, with data as a JSON text, to a job that has not ended; under the same key
-        once, however often it is repeated.
-        """
+        """Send an event with JSON data to an unfinished job; repeats under one key count once."""
         if not is_name(name):
             raise InvalidInput(f"this cannot be an event's name: {NAME_RULE}")
-        key = key or self.new_id()  # for the store, which may have to try again itself
+        key = key or self.new_id()  # the store may retry the write
         if self.payload_store.is_large(data):
             job = await self.store.get(tenant, job_id)
-            data = await self.payload_store.stored(tenant, job.id, data)
+            data = await self.payload_store.offload(tenant, job.id, data)
         return await self.store.send(tenant, job_id, name, data, self.clock.now(), key)
 
     async def resume(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Resumed:
-        """Queue a job again that failed or was cancelled; any other is left as it is."""
-        return await resume_fork.resume(self, tenant, job_id)
-
-    async def resume_all(
-        self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
-    ) -> BulkResult:
-        """Resume the newest jobs that a filter finds, a bounded number; or only count them."""
-        return await resume_fork.resume_some(self, which, only, dry_run=dry_run)
-
-    async def cancel_all(
-        self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
-    ) -> BulkResult:
-        """Cancel the newest jobs that a filter finds, a bounded number; or only count them."""
-        return await bulk.cancel_some(self, which, only, dry_run=dry_run)
-
-    async def delete_all(
-        self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
-    ) -> BulkResult:
-        """Delete the newest jobs that a filter finds, a bounded number; or only count them."""
-        return await bulk.delete_some(self, which, only, dry_run=dry_run)
+        """Queue a failed or cancelled job again; leave any other job as it is."""
+        resumed = await resume_job(self.store, tenant, job_id, self.clock.now())
+        return resumed._replace(job=await self.payload_store.with_result(resumed.job))
 
     async def fork(
-        self, asked: Fork, once: IdempotencyKey | None = None, tenant: str = DEFAULT_TENANT
+        self, fork: Fork, key: IdempotencyKey | None = None, tenant: str = DEFAULT_TENANT
     ) -> Forked:
-        """Make a new job that begins with the steps of another, up to one of them."""
-        return await resume_fork.fork(self, tenant, asked, once)
+        """Submit a job that starts from another job's checkpoints before `fork.from_step`."""
+        return await self._forker.fork(tenant, fork, key)
+
+    async def resume_all(
+        self, which: JobFilter, *, dry_run: bool = False, only: Only = match_all
+    ) -> BulkResult:
+        """Resume the newest jobs that match a filter, a bounded number, or only count them."""
+        return await self._bulk.resume(which, only, dry_run=dry_run)
+
+    async def cancel_all(
+        self, which: JobFilter, *, dry_run: bool = False, only: Only = match_all
+    ) -> BulkResult:
+        """Cancel the newest jobs that match a filter, a bounded number, or only count them."""
+        return await self._bulk.cancel(which, only, dry_run=dry_run)
+
+    async def delete_all(
+        self, which: JobFilter, *, dry_run: bool = False, only: Only = match_all
+    ) -> BulkResult:
+        """Delete the newest jobs that match a filter, a bounded number, or only count them."""
+        return await self._bulk.delete(which, only, dry_run=dry_run)
 
     async def delete(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Receipt:
-        """Remove a job that has ended, and all that belongs to it."""
+        """Delete a finished job and everything that belongs to it."""
         now = self.clock.now()
         deleted = await self.store.delete(tenant, job_id, now)
         return Receipt(deleted, now, await self.erase(had_blobs=deleted.blobs > 0))
 
     async def erase(self, *, had_blobs: bool = True) -> bool:
-        """See that the bytes of what was deleted are gone from the disk; False when the sweep has
-        to go on with it.
-        """
+        """Erase the bytes of deleted jobs from the disk; False if the sweep has to finish it."""
         try:
             await self.payload_store.sweep()
             bytes_left = had_blobs and await self.store.unneeded_blobs(self.clock.now(), 1)
             return await self.store.erase() and not bytes_left
-        except StoreError as error:  # the job is gone, and the sweep will come again
-            log.warning("what was deleted is not erased yet", extra={"why": str(error)})
+        except StoreError as error:  # the job is deleted, and the sweep will retry
+            log.warning("erase incomplete", extra={"why": str(error)})
             return False
 
+    # --- queues
+
     async def queues(self) -> list[QueueStatus]:
-        """List the queues and how deep they are: those with jobs, paused ones, the kinds' own."""
+        """List queues and their depths: those with jobs, paused ones, and those of the kinds."""
         found = {queue.name: queue for queue in await self.store.queues()}
         for kind in self.kinds.values():
             found.setdefault(kind.queue, QueueStatus(kind.queue, False, 0, 0, 0, None))
         return [found[name] for name in sorted(found)]
 
     async def pause_queue(self, name: str) -> None:
-        """Stop claims from a queue; what runs goes on."""
+        """Stop claims from a queue; running jobs continue."""
         await self.store.pause_queue(name, True, self.clock.now())
 
     async def resume_queue(self, name: str) -> None:
-        """Let a paused queue go on."""
+        """Allow claims from a paused queue."""
         await self.store.pause_queue(name, False, self.clock.now())
 
     async def limit_queue(self, name: str, concurrency: int | None) -> None:
-        """Let so many jobs of a queue run at once; None: no limit."""
+        """Limit how many jobs of a queue run at once; None removes the limit."""
         await self.store.limit_queue(name, concurrency)
 
-    # --- for workers
+    # --- workers
 
     def names_of(self, kinds: Iterable[str]) -> tuple[str, ...]:
-        """Return what a worker with these kinds says it has: with their versions."""
-        return tuple(sorted(names_in_lanes(list(kinds), self._versions)))
+        """Return the names under which a worker registers these kinds, with their versions."""
+        return self._leases.names_of(kinds)
 
     async def claim(
         self, worker_id: str, kinds: Sequence[str], limit: int, held: HeldSlots | None = None
     ) -> ClaimResult:
-        """Take up to `limit` jobs for a worker, none that exceed the share of what it has held."""
-        now = self.clock.now()
-        limits = {name: self._limits[name] for name in kinds if name in self._limits}
-        for name in self._head_starts.keys() & limits.keys():
-            limits[name] = limits[name]._replace(head_starts=self._head_starts[name]())
-        versions = {name: self._versions[name] for name in kinds if name in self._versions}
-        claimed = await self.store.claim(
-            worker_id, kinds, limit, now, limits, versions, *([] if held is None else [held])
-        )
-        for claim in claimed.claims:
-            self.metrics.started(claim.kind, now - claim.run_at)
-        return claimed
+        """Claim up to `limit` jobs for a worker, within its tenants' shares of the held slots."""
+        return await self._leases.claim(worker_id, kinds, limit, held)
 
     def child_of(self, claim: Claim, kind: str, input_: str) -> JobInsert:
-        """Check a job that another one spawns, and return it to be written with that one's step."""
-        now = self.clock.now()
-        asked = Submission(
-            kind,
-            input_,
-            tenant=claim.lease.tenant,
-            correlation_id=claim.correlation_id,
-            traceparent=claim.traceparent,
-        )
-        job = prepare(asked, self.kinds, self.new_id(), now)
-        return job._replace(terms=job.terms._replace(parent=claim.lease.job_id))
+        """Check a job that a handler spawns; return its row, to be written with the step."""
+        return self._leases.child_of(claim, kind, input_)
 
     async def report(self, lease: Lease, report: Report) -> bool:
-        """Write what a running job says of itself; False when the lease is stale."""
-        if report.steps:
-            report = await with_steps_stored(self.payload_store, lease, report)
-        return await self.store.report(lease, report, self.clock.now())
+        """Write a running job's steps, progress and events; False if the lease is stale."""
+        return await self._leases.report(lease, report)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        """End attempts; False for each whose lease is stale."""
-        if any(has_large_payload(each) for each in settlements):
-            settlements = await self.payload_store.with_results_stored(settlements)
-            settlements = [
-                each
-                if each.report is None
-                else each._replace(
-                    report=await with_steps_stored(self.payload_store, each.lease, each.report)
-                )
-                for each in settlements
-            ]
-        began = self.clock.monotonic()
-        answers = await self.store.settle(settlements, self.clock.now())
-        self.metrics.store_latency.add(self.clock.monotonic() - began)
-        if self.places.are_used_here:
-            for each in settlements:
-                self.places.ended(each.lease)
-        return answers
-
-
-def has_large_payload(settlement: Settlement) -> bool:
-    """Tell whether an attempt ended with a result that is kept apart, or with a step that did."""
-    _, outcome, report = settlement
-    if isinstance(outcome, Succeeded) and not fits_inline(outcome.result):
-        return True
-    return report is not None and any(
-        step.result is not None and not fits_inline(step.result) for step in report.steps
-    )
-
-
-def _all_as_submitted(jobs: Sequence[JobInsert]) -> list[Job]:
-    return [as_submitted(job) for job in jobs]
+        """Write the outcomes of attempts; False for each whose lease is stale."""
+        return await self._leases.settle(settlements)

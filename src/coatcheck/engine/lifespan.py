@@ -49,7 +49,7 @@ async def open_engine(
     in use. What is to be tidied with every sweep beside that, is given.
     """
     blobs = blobs_for(settings)  # says what is wrong with its address
-    guard = EgressPolicy(settings.egress_allow)
+    egress = EgressPolicy(settings.egress_allow)
     webhook_secret = _webhook_secret(settings)
     store = store_for(settings)
     await store.open()
@@ -60,7 +60,7 @@ async def open_engine(
         clock,
         lease_s=settings.lease_s,
         blobs=blobs,
-        guard=guard,
+        egress=egress,
         webhook_secret=webhook_secret,
         pepper=pepper_for(settings).read,
         limits=limits_for(settings),
@@ -76,12 +76,12 @@ async def open_engine(
     )
     tasks: list[asyncio.Task[None]] = []
     try:
-        await engine.authenticator.confirm()
+        await engine.authenticator.refresh_epoch()
         await engine.schedules.register(app.schedules.values())
         chores = (
             *(sweeper.run(), engine.scheduler.run()),
             *(engine.dispatcher.run(), engine.metrics.run()),
-            engine.authenticator.uses.run(),
+            engine.authenticator.key_uses.run(),
         )
         tasks += [asyncio.create_task(chore) for chore in chores]
         yield engine

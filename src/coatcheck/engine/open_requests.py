@@ -44,7 +44,7 @@ def limits_for(settings: Settings) -> RequestLimits:
     )
 
 
-class OpenPerTenant:
+class TenantOpenLimit:
     """Counts what each tenant has open of one thing."""
 
     def __init__(self, limit_name: str, noun: str, limit: int) -> None:

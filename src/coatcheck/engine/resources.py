@@ -37,7 +37,7 @@ class ExclusiveResources:
         self._clock = clock
         self._of_jobs_here: dict[tuple[str, str], Lease] = {}
 
-    async def take(self, lease: Lease, group: str, names: Sequence[str]) -> str | None:
+    async def acquire_one(self, lease: Lease, group: str, names: Sequence[str]) -> str | None:
         """Take the first of these places that is free, or that the job has already, and return its
         name; None when all are taken.
         """
@@ -51,11 +51,11 @@ class ExclusiveResources:
         return None
 
     @property
-    def are_used_here(self) -> bool:
+    def in_use(self) -> bool:
         """Whether jobs of this process have any."""
         return bool(self._of_jobs_here)
 
-    def ended(self, lease: Lease) -> None:
+    def release(self, lease: Lease) -> None:
         """Forget what a job had that has ended here."""
         for place, holder in list(self._of_jobs_here.items()):  # another thread may add to it
             if holder == lease:

@@ -1,20 +1,25 @@
-"""Waiting for jobs to move or to end: any number of waiters, one read of the store for all of them.
+"""Wait for jobs: any number of waiters share one read of the store.
 
-A waiter registers and has the task look at its job, so that a change before that is not missed:
-all who came since the last look share one read. From then on the task waits for the store to say
-that something changed, reads every watched job in one go, and wakes the waiters of those that have
-come as far as they wait for. A job that is not there any more was deleted: its waiters are let go
-to find that out. A look that fails is made again until it works, or the waiters' time runs out.
-The task lives while somebody waits, and a moment longer: who hands in one thing after the other and
-waits for each would have it begin to listen, and stop, each time.
+Roles:
 
-Looks may take a fifth of the time, so that a busy store and many waiters cost a bounded share of
-the loop. That is counted over a while: who waits alone on a quiet system is told at once, also
-where a look has just been made.
+- A *waiter* waits until a job finishes, or until it has an event after the one that it knows.
+- The *reader task* reads the watched jobs, all in one query, and wakes the waiters whose condition
+  holds. It runs while anyone waits and `LINGER_S` longer, so that a caller who submits and waits in
+  a loop does not start and stop it each time.
+- A *listener task* for each topic receives the store's wake-ups and triggers a read.
 
-What running jobs say of themselves is listened to only once somebody waits for that: a job of a
-thousand steps is not read a thousand times for those who wait for its end. While the task looks, or
-rests after it, nothing that comes in costs anything; the next look finds all of it.
+Invariants:
+
+- No change is missed. A waiter registers first, then the reader task reads its job. All waiters
+  that have registered since the last read share one read. From then on each wake-up triggers a read
+  of every watched job.
+- A waiter of a deleted job is woken, and reads the job itself to find out that it is gone.
+- A failed read is repeated until it succeeds or the waiters time out.
+- Reads use at most a fifth of the time, averaged over a while, so a busy store with many waiters
+  costs a bounded share of the event loop. A lone waiter on a quiet system is woken at once.
+- Reports of running jobs trigger reads only while someone waits for events: a job with a thousand
+  steps is not read a thousand times for callers who wait for its end.
+- Wake-ups that arrive during a read, or during the rest after it, are merged into the next read.
 """
 
 from __future__ import annotations
@@ -26,26 +31,28 @@ from typing import Any
 
 from coatcheck.engine.confirmation import expire_confirmation
 from coatcheck.errors import StoreError
+from coatcheck.model.event import JobEvent
 from coatcheck.model.job import Job
 from coatcheck.store.base import Signal, Store, Topic
 
 log = logging.getLogger(__name__)
 
 Key = tuple[str, str]
+Page = tuple[str, str, int, int]  # tenant, job, the event before the page, its length
 
-# For the time that a look takes the task owes this many times as much of rest, which passes by
-# itself while there is nothing to look at; it rests once it owes more than so many seconds.
-REST = 4
-OWED_AT_MOST = 0.1
-LONGEST_REST = 0.25
-# How long it goes on to listen when nobody waits any more.
+# Each second of reading is owed this many seconds of rest. The debt also shrinks while there is
+# nothing to read; the task rests once it owes more than `MAX_DEBT_S`.
+REST_FACTOR = 4
+MAX_DEBT_S = 0.1
+MAX_REST_S = 0.25
+# How long the tasks run on after the last waiter has left.
 LINGER_S = 2.0
-# Look again unasked: the net below the wake-ups.
-NET_S = 5.0
+# The safety net in case a wake-up is lost.
+POLL_S = 5.0
 
 
 class _Waiter:
-    """Somebody who waits for a job to end, or for an event after the one they know."""
+    """A caller who waits for a job to finish, or for an event after `after`."""
 
     __slots__ = ("after", "future")
 
@@ -57,18 +64,18 @@ class _Waiter:
         return job.state.is_terminal or (self.after is not None and job.last_event > self.after)
 
 
-class _Rest:
-    """How much rest is owed for looks."""
+class _RestDebt:
+    """How much rest the reader task owes."""
 
     def __init__(self) -> None:
         self._owed = 0.0
         self._since = 0.0
 
-    def after(self, began: float, ended: float) -> float:
-        """Return how long to rest after a look."""
+    def rest_after(self, began: float, ended: float) -> float:
+        """Return how long to rest after a read."""
         left = max(0.0, self._owed - (began - self._since))
-        self._owed, self._since = left + REST * (ended - began), ended
-        return min(LONGEST_REST, max(0.0, self._owed - OWED_AT_MOST))
+        self._owed, self._since = left + REST_FACTOR * (ended - began), ended
+        return min(MAX_REST_S, max(0.0, self._owed - MAX_DEBT_S))
 
 
 class Waiters:
@@ -77,38 +84,38 @@ class Waiters:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._waiters: dict[Key, set[_Waiter]] = {}
-        self._fresh: set[Key] = set()  # registered since the last look
-        self._changed = False  # the store has said that something changed
-        self._look_now = asyncio.Event()
+        self._unread: set[Key] = set()  # registered since the last read
+        self._changed = False  # the store has sent a wake-up
+        self._read_now = asyncio.Event()
         self._rested = asyncio.Event()
         self._rested.set()
-        self._signals: dict[Topic, Signal] = {}  # what is listened to
+        self._signals: dict[Topic, Signal] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._stopping: asyncio.TimerHandle | None = None
+        self._stop_timer: asyncio.TimerHandle | None = None
         self.released = False
 
-    async def until_ended(
+    async def wait_until_finished(
         self, tenant: str, job_id: str, timeout: float, seen: Job | None = None
     ) -> Job:
-        """Return the job when it has ended, or as it stands when the time runs out. Whoever has
-        just seen it spares it a read.
+        """Return the job when it finishes, or as it is when the time runs out.
+
+        `seen` saves the first read, for a caller who has just read the job.
         """
         job = await self._store.get(tenant, job_id) if seen is None else seen
         if job.state.is_terminal or timeout <= 0 or self.released:
             return job
-        ended = await self._wait((tenant, job.id), None, timeout)
-        return await self._store.get(tenant, job.id) if ended is None else ended
+        finished = await self._wait((tenant, job.id), None, timeout)
+        return await self._store.get(tenant, job.id) if finished is None else finished
 
-    async def until_moved(self, key: Key, after: int, timeout: float) -> Job | None:
-        """Return the job when it has an event after this one or has ended; None when the time runs
-        out first, or everybody is let go. Raises NotFound, Gone.
+    async def wait_for_event(self, key: Key, after: int, timeout: float) -> Job | None:
+        """Return the job when it has an event after `after` or finishes.
 
-        Whoever asks has seen the job before, and it is not read for each of them.
+        Return None if the time runs out or the waiters are released. Raises NotFound, Gone.
         """
         return await self._wait(key, after, timeout)
 
     def release(self) -> None:
-        """Let every waiter go, now and from now on: this process is about to stop."""
+        """Wake every waiter, and let no one wait from now on: this process is about to stop."""
         self.released = True
         if not self._waiters:
             self._stop()
@@ -120,53 +127,53 @@ class Waiters:
         if self.released:
             return None
         waiter = _Waiter(after)
-        self._enter(key, waiter)
+        self._register(key, waiter)
         try:
             await asyncio.wait([waiter.future], timeout=timeout)
             expire_confirmation()
             if waiter.future.done() and not waiter.future.cancelled():
                 found = waiter.future.result()
-                # Not there any more: a read of its own says whether it was, and is gone.
+                # The job is deleted: a read of its own raises Gone or NotFound.
                 return await self._store.get(*key) if found is None else found
             return None
         finally:
-            self._leave(key, waiter)
+            self._unregister(key, waiter)
 
-    def _enter(self, key: Key, waiter: _Waiter) -> None:
-        self._go_on_listening()
+    def _register(self, key: Key, waiter: _Waiter) -> None:
+        self._cancel_stop()
         self._waiters.setdefault(key, set()).add(waiter)
-        self._fresh.add(key)
-        self._look_now.set()
+        self._unread.add(key)
+        self._read_now.set()
         if any(task.done() for task in self._tasks):
-            self._stop()  # one that has failed is no reason to leave the next waiters alone
+            self._stop()  # a task has failed: start all of them anew
         if not self._tasks:
             self._rested.set()
-            self._begin("look", self._watch())
+            self._start("read", self._read_loop())
         self._listen_to(Topic.CHANGES)
         if waiter.after is not None:
             self._listen_to(Topic.REPORTS)
 
     def _listen_to(self, topic: Topic) -> None:
         if topic not in self._signals:
-            # Now, before the next look: nothing may fall between the two.
+            # Subscribe before the next read, so that no change falls between the two.
             self._signals[topic] = self._store.subscribe(topic)
-            self._begin(topic, self._follow(self._signals[topic]))
+            self._start(topic, self._listen_loop(self._signals[topic]))
 
-    def _begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(asyncio.create_task(work, name=f"coatcheck-watch-{name}"))
+    def _start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(work, name=f"coatcheck-waiters-{name}"))
 
-    def _leave(self, key: Key, waiter: _Waiter) -> None:
+    def _unregister(self, key: Key, waiter: _Waiter) -> None:
         waiter.future.cancel()
         others = self._waiters.get(key, set())
         others.discard(waiter)
         if not others:
             self._waiters.pop(key, None)
-            self._fresh.discard(key)
+            self._unread.discard(key)
         if not self._waiters:
             if self.released or LINGER_S <= 0:
                 self._stop()
             else:
-                self._stopping = asyncio.get_running_loop().call_later(LINGER_S, self._stop)
+                self._stop_timer = asyncio.get_running_loop().call_later(LINGER_S, self._stop)
 
     def _stop(self) -> None:
         for task in self._tasks:
@@ -174,45 +181,44 @@ class Waiters:
         for signal in self._signals.values():
             signal.close()
         self._tasks, self._signals = [], {}
-        self._go_on_listening()
+        self._cancel_stop()
 
-    def _go_on_listening(self) -> None:
-        if self._stopping is not None:
-            self._stopping.cancel()
-            self._stopping = None
+    def _cancel_stop(self) -> None:
+        if self._stop_timer is not None:
+            self._stop_timer.cancel()
+            self._stop_timer = None
 
-    async def _follow(self, signal: Signal) -> None:
+    async def _listen_loop(self, signal: Signal) -> None:
         while True:
-            await signal.wait(NET_S)
+            await signal.wait(POLL_S)
             self._changed = True
-            self._look_now.set()
+            self._read_now.set()
             await self._rested.wait()
 
-    async def _watch(self) -> None:
+    async def _read_loop(self) -> None:
         loop = asyncio.get_running_loop()
-        reachable, rest = True, _Rest()
+        reachable, debt = True, _RestDebt()
         while True:
-            await self._look_now.wait()
-            self._look_now.clear()
+            await self._read_now.wait()
+            self._read_now.clear()
             self._rested.clear()
             began = loop.time()
-            keys = list(self._waiters if self._changed else self._fresh)
+            keys = list(self._waiters if self._changed else self._unread)
             self._changed = False
-            self._fresh.clear()
+            self._unread.clear()
             try:
                 if keys:
                     self._wake(keys, await self._store.get_many(keys))
-            except StoreError:
+            except StoreError as error:
                 if reachable:
-                    log.warning("the store cannot be read; waiting for it")
+                    log.warning("job read failed", extra={"why": str(error)})
                 reachable = False
-                # What this look was for has not been seen yet.
-                self._changed = True
-                self._look_now.set()
-                await asyncio.sleep(LONGEST_REST)
+                self._changed = True  # this read has to be repeated
+                self._read_now.set()
+                await asyncio.sleep(MAX_REST_S)
             else:
                 reachable = True
-                await asyncio.sleep(rest.after(began, loop.time()))
+                await asyncio.sleep(debt.rest_after(began, loop.time()))
             self._rested.set()
 
     def _wake(self, keys: Sequence[Key], jobs: Sequence[Job]) -> None:
@@ -222,3 +228,25 @@ class Waiters:
             for waiter in self._waiters.get(key, ()):
                 if not waiter.future.done() and (job is None or waiter.wants(job)):
                     waiter.future.set_result(job)
+
+
+class EventReader:
+    """Reads of event logs; callers who read the same page at the same time share one query."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._reads: dict[Page, asyncio.Task[Sequence[JobEvent]]] = {}
+
+    async def read(self, tenant: str, job_id: str, after: int, limit: int) -> Sequence[JobEvent]:
+        """Read a page of a job's event log."""
+        page = (tenant, job_id, after, limit)
+        task = self._reads.get(page)
+        if task is None:
+            task = asyncio.create_task(self._read(page))
+            self._reads[page] = task
+            task.add_done_callback(lambda _: self._reads.pop(page, None))
+        # A caller that is cancelled does not cancel the read for the others.
+        return await asyncio.shield(task)
+
+    async def _read(self, page: Page) -> Sequence[JobEvent]:
+        return await self._store.events(*page)

@@ -18,12 +18,11 @@ from starlette.routing import Route
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import CoatcheckError, ConfigurationError
 from coatcheck.http.auth.caller import authorize, is_authorized
-from coatcheck.http.auth.guess_limit import MissLimit
 from coatcheck.http.auth.middleware import AccessMiddleware, PublicEndpoints
+from coatcheck.http.auth.miss_limit import MissLimiter
 from coatcheck.http.auth.readers import check_named_job
-from coatcheck.http.endpoint import Audience, Endpoint, Handler
-from coatcheck.http.error_format import ErrorFormats, answer_error
-from coatcheck.http.errors import Shape
+from coatcheck.http.endpoint import Access, Endpoint, Handler
+from coatcheck.http.errors import ErrorFormats, ErrorFormatter, handle_error
 from coatcheck.http.jobs.handlers import submit_job
 from coatcheck.http.openapi import openapi
 from coatcheck.http.protocol.open_requests import LimitOpenRequests
@@ -44,37 +43,37 @@ def create_http_app(
     cors_origins: Sequence[str] = (),
     *,
     pages: bool = True,
-    beside_worker: bool = False,
+    has_worker: bool = False,
     surfaces: Iterable[Surface] = (),
     cockpit: Iterable[Endpoint] = (),
 ) -> Starlette:
     """Build the application over an engine, with surfaces beside the canonical API; pages of the
     origins named may ask it. Without `pages` it has none of its own, apart from the `cockpit`. What
-    a worker beside it may do, and takes a moment, it may have done itself (`beside_worker`).
+    a worker beside it may do, and takes a moment, it may have done itself (`has_worker`).
     """
-    doors = {surface.name: surface for surface in surfaces}
-    endpoints = [*ENDPOINTS, *_endpoints_of(doors)]
-    shapes = _shapes_of(doors)
+    surfaces_by_name = {surface.name: surface for surface in surfaces}
+    endpoints = [*ENDPOINTS, *_endpoints_of(surfaces_by_name)]
+    error_formats = _error_formats_of(surfaces_by_name)
     origins = frozenset(cors_origins)
     endpoints = [each for each in endpoints if pages or not each.hidden]
     endpoints += cockpit
     app = Starlette(
-        routes=_routes(endpoints, MissLimit(engine.clock)),
+        routes=_routes(endpoints, MissLimiter(engine.clock)),
         middleware=[
             *_cors(cors_origins),
-            _door(engine, endpoints, shapes, origins),
+            _access_middleware(engine, endpoints, error_formats, origins),
             Middleware(LimitOpenRequests, open_requests=engine.open_requests),
         ],
         exception_handlers={
-            CoatcheckError: answer_error,
-            HTTPException: answer_error,
+            CoatcheckError: handle_error,
+            HTTPException: handle_error,
         },
     )
     app.router.redirect_slashes = False  # another address is another address: 404
     app.state.engine = engine
-    app.state.beside_worker = beside_worker
-    app.state.surfaces = doors
-    app.state.shapes = shapes
+    app.state.has_worker = has_worker
+    app.state.surfaces = surfaces_by_name
+    app.state.error_formats = error_formats
     app.state.origins = origins
 
     @cache
@@ -89,31 +88,32 @@ def _endpoints_of(surfaces: Mapping[str, Surface]) -> list[Endpoint]:
     found = [each for surface in surfaces.values() for each in surface.endpoints]
     showing = {name: surface for name, surface in surfaces.items() if surface.shows_jobs}
     if showing:
-        found.append(jobs.endpoint_for(showing))
+        found.append(jobs.show_job_endpoint(showing))
     return found
 
 
-def _shapes_of(surfaces: Mapping[str, Surface]) -> ErrorFormats:
-    by_prefix: dict[str, Shape] = {
-        prefix: surface.refuse for surface in surfaces.values() for prefix in surface.prefixes
+def _error_formats_of(surfaces: Mapping[str, Surface]) -> ErrorFormats:
+    by_prefix: dict[str, ErrorFormatter] = {
+        prefix: surface.format_error for surface in surfaces.values() for prefix in surface.prefixes
     }
     if any(surface.shows_jobs for surface in surfaces.values()):
-        by_prefix[jobs.PREFIX] = jobs.refuse
+        by_prefix[jobs.PREFIX] = jobs.format_error
     return ErrorFormats(by_prefix)
 
 
-def _door(
-    engine: Engine, endpoints: Iterable[Endpoint], shapes: ErrorFormats, origins: frozenset[str]
+def _access_middleware(
+    engine: Engine,
+    endpoints: Iterable[Endpoint],
+    error_formats: ErrorFormats,
+    origins: frozenset[str],
 ) -> Middleware:
-    open_to_all = [
-        (each.method, each.path) for each in endpoints if each.audience is Audience.EVERYBODY
-    ]
+    open_to_all = [(each.method, each.path) for each in endpoints if each.access is Access.PUBLIC]
     return Middleware(
         AccessMiddleware,
         keeper=engine.authenticator,
         shortcuts=_shortcuts(endpoints),
         open_to_all=PublicEndpoints(open_to_all),
-        shapes=shapes,
+        formats=error_formats,
         origins=origins,
     )
 
@@ -133,7 +133,7 @@ def _cors(origins: Sequence[str]) -> list[Middleware]:
     ]
 
 
-def _routes(endpoints: Iterable[Endpoint], limit: MissLimit) -> list[Route]:
+def _routes(endpoints: Iterable[Endpoint], limit: MissLimiter) -> list[Route]:
     """Make one route a path, so that a method it does not have is refused with all it has."""
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in endpoints:

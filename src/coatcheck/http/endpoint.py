@@ -1,4 +1,4 @@
-"""What the API says of each of its calls, once: routes, checks and OpenAPI are made from it."""
+"""The declaration of one endpoint: routes, permission checks and OpenAPI are built from it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from coatcheck.errors import ConfigurationError
 from coatcheck.model.access import Scope
 
 
-class Audience(StrEnum):
-    """Whom a call is for."""
+class Access(StrEnum):
+    """Who may call an endpoint."""
 
-    EVERYBODY = "everybody"
-    ANY_KEY = "any key"
-    TENANT = "tenant"  # it acts for one tenant: the caller's, or whose the operator names
-    KEY_OWNER = "key owner"  # it finds out itself whom it acts for
-    OPERATOR = "operator"  # it is about the whole server
+    PUBLIC = "public"  # no key is needed
+    AUTHENTICATED = "authenticated"  # any key
+    TENANT = "tenant"  # acts for one tenant: the caller's, or the one that the operator names
+    HANDLER_CHECKED = "handler checked"  # the handler decides which tenants the caller may see
+    OPERATOR = "operator"  # about the whole server
 
 
 class KindRule(Enum):
-    """Which kinds a key's scope must cover for a call, if the call is not about one fixed kind."""
+    """Which kinds a key's scope must cover, unless the endpoint is about one fixed kind."""
 
     JOB = "job"  # the kind of the job that the path names
     SCHEDULE = "schedule"  # the kind of the schedule that the path names
@@ -38,43 +38,43 @@ Handler = Callable[[Request], Awaitable[Response]]
 Schema = dict[str, Any]
 
 JSON = "application/json"
-ANY = "*/*"  # of an answer: it is whatever it was made as
+ANY = "*/*"  # a response whose media type is that of its content
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter or a request header. A handler refuses what lacks a required one."""
+    """A query parameter or a request header. The handler checks that a required one is there."""
 
     name: str
     description: str
     schema: Schema
-    place: str = "query"
+    location: str = "query"
     repeated: bool = False
     required: bool = False
 
 
 IDEMPOTENCY_KEY = Parameter(
     "Idempotency-Key",
-    "Repeat a request under the same key, and it still happens once.",
+    "A request repeated with the same key takes effect once.",
     {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
-    place="header",
+    location="header",
 )
 TENANT = Parameter(
     "tenant",
-    "Whose: for keys of the operator, with `admin`, or with `jobs:work` for jobs that they run.",
+    "Act for this tenant. For operator keys with `admin`, or with `jobs:work` for jobs they run.",
     {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$"},
 )
 TRACEPARENT = Parameter(
     "traceparent",
-    "The trace this belongs to (W3C Trace Context); kept with the job.",
+    "The trace context of the request (W3C Trace Context), stored on the job.",
     {"type": "string"},
-    place="header",
+    location="header",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointBody:
-    """What a call takes. `schema` names a component, or one for each media type."""
+    """The request body of an endpoint: a schema for each media type."""
 
     description: str
     media: dict[str, Schema]
@@ -83,7 +83,7 @@ class EndpointBody:
 
 @dataclass(frozen=True, slots=True)
 class EndpointResponse:
-    """One way a call can go well."""
+    """A successful response of an endpoint: a schema for each media type."""
 
     description: str
     media: dict[str, Schema]
@@ -93,7 +93,7 @@ class EndpointResponse:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One call: what it is, who answers it, what it takes, how it can go."""
+    """One HTTP method and path: its handler, permissions and description."""
 
     method: str
     path: str
@@ -101,34 +101,35 @@ class Endpoint:
     name: str  # operationId
     summary: str
     tag: str
-    answers: dict[int, EndpointResponse]
-    refusals: tuple[int, ...] = ()  # beside those that every call has
+    responses: dict[int, EndpointResponse]
+    error_statuses: tuple[int, ...] = ()  # beside those that every endpoint has
     parameters: tuple[Parameter, ...] = ()
     body: EndpointBody | None = None
     description: str = ""
-    hidden: bool = False  # not part of the documented API: pages and their files
-    needs: Scope | None = None  # None: by its method
-    audience: Audience = Audience.TENANT
+    hidden: bool = False  # not in OpenAPI: pages and their files
+    needs: Scope | None = None  # None: decided by the method
+    access: Access = Access.TENANT
     kind: str | KindRule | None = None  # which kinds the scope must cover; see check_declared
-    is_capability: bool = False  # whoever knows the path may call it: misses are rate-limited
-    for_lease_holder: bool = False  # a worker key may read it of another tenant's job it runs
-    refused_as: dict[str, Schema] | None = None  # None: as a problem
-    hands_on_query: bool = False  # the query is for somebody else: nothing of it is looked at
-    # It manages the job that its path names and shows nothing of its payload (readers.py).
+    is_capability: bool = False  # knowing the path is the permission: misses are rate-limited
+    for_lease_holder: bool = False  # a worker key may read it for a job that it holds a lease on
+    error_media: dict[str, Schema] | None = None  # None: a problem document
+    forwards_query: bool = False  # the query is for an upstream and is not checked
+    # Manages the job that the path names and shows nothing of its payload (auth/readers.py).
     for_operators: bool = False
 
     @property
     def scope(self) -> Scope | None:
-        """What a key needs for this call; None where any key will do, or none is asked for."""
-        if self.audience in (Audience.EVERYBODY, Audience.ANY_KEY):
+        """The scope that a key needs; None if any key, or no key, is enough."""
+        if self.access in (Access.PUBLIC, Access.AUTHENTICATED):
             return None
         if self.needs is not None:
             return self.needs
         return Scope.READ if self.method == "GET" else Scope.WRITE
 
     def check_declared(self) -> None:
-        """Raise unless the call says which kinds a key's scope must cover. Every scope but `admin`
-        can be limited to kinds, so a call without a rule would be open to keys for other kinds.
+        """Raise unless the endpoint declares which kinds a key's scope must cover. Every scope but
+        `admin` can be limited to kinds, so an endpoint without a rule would be open to keys for
+        other kinds.
         """
         if self.kind is None and self.scope not in (None, Scope.ADMIN):
             raise ConfigurationError(
@@ -138,31 +139,31 @@ class Endpoint:
 
     @property
     def names_a_job(self) -> bool:
-        """Whether its path names a job."""
+        """Whether the path names a job."""
         return "{job_id}" in self.path
 
     @property
     def query_names(self) -> frozenset[str]:
-        """The query parameters that mean something here."""
-        named = frozenset(found.name for found in self.parameters if found.place == "query")
+        """The known query parameters."""
+        named = frozenset(found.name for found in self.parameters if found.location == "query")
         return named | {TENANT.name} if self.takes_tenant else named
 
     @property
     def takes_tenant(self) -> bool:
         """Whether the operator may name a tenant in the query."""
-        return self.audience is Audience.TENANT and not self.hands_on_query
+        return self.access is Access.TENANT and not self.forwards_query
 
     @property
     def produces(self) -> frozenset[str]:
-        """The media types of its answers."""
-        return frozenset(media for answer in self.answers.values() for media in answer.media)
+        """The media types of successful responses."""
+        return frozenset(media for found in self.responses.values() for media in found.media)
 
 
 def ref(name: str) -> Schema:
-    """Name a component of the schema."""
+    """Return a reference to a schema component."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def as_json(schema: Schema) -> dict[str, Schema]:
-    """Say that something is JSON of this schema."""
+    """Return a media-type table with one entry: JSON of this schema."""
     return {JSON: schema}

@@ -1,6 +1,8 @@
-"""Errors on the wire: RFC 9457 problem documents with a stable `type`.
+"""Error responses: RFC 9457 problem documents, or the format of a surface.
 
-`type` is `urn:coatcheck:<code>`; the code never changes once released, the sentences may.
+The `type` of a problem is `urn:coatcheck:<code>`. A released code never changes; its text may.
+A surface has its own error format. It applies to every path below the surface's prefixes, no matter
+which part rejects the request: the middleware, the router or the surface's own handler.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.errors import (
@@ -46,7 +49,7 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 
-# The first entry that fits decides: the more particular error stands first.
+# The first match decides, so subclasses stand before their base classes.
 STATUS: tuple[tuple[type[CoatcheckError], int], ...] = (
     (Gone, 410),
     (BlobGone, 410),
@@ -72,7 +75,7 @@ STATUS: tuple[tuple[type[CoatcheckError], int], ...] = (
     (KeyMissing, 503),
     (StoreUnavailable, 503),
 )
-# For what is refused before it reaches the engine.
+# Codes of errors that Starlette or the request readers raise.
 CODES = {
     400: "bad-request",
     404: "not-found",
@@ -82,25 +85,50 @@ CODES = {
     413: "too-large",
     415: "unsupported-media-type",
 }
-# A store that is down or full is asked again after this long; a guess, as nobody can know.
+# A guess: nobody can know when a store that is down or full recovers.
 STORE_RETRY_S = 5
 
 
 class ErrorResponse(NamedTuple):
-    """Why a request is not answered as it was hoped, before anybody has put it in words."""
+    """An error response before it is serialized."""
 
     status: int
     code: str
     detail: str
-    errors: Sequence[tuple[str, str]] = ()  # pointers, and what is wrong there
+    errors: Sequence[tuple[str, str]] = ()  # (JSON pointer, problem)
     headers: Mapping[str, str] | None = None
 
 
-# How a refusal is written on some paths: with the path that was asked for.
-Shape = Callable[[ErrorResponse, str], Response]
+# Serializes an error for the request path.
+ErrorFormatter = Callable[[ErrorResponse, str], Response]
 
 
-def problem(
+class ErrorFormats:
+    """The error formats by path prefix; problem documents elsewhere."""
+
+    def __init__(self, by_prefix: Mapping[str, ErrorFormatter]) -> None:
+        # Longest prefix first: the most specific one decides.
+        self._by_prefix = sorted(by_prefix.items(), key=lambda item: -len(item[0]))
+
+    def format_error(self, error: ErrorResponse, path: str) -> Response:
+        """Serialize an error in the format of the path."""
+        for prefix, formatter in self._by_prefix:
+            if path == prefix or path.startswith(f"{prefix}/"):
+                return formatter(error, path)
+        return format_problem(error, path)
+
+    def format_exception(self, error: Exception, path: str) -> Response:
+        """Convert an exception to a response in the format of the path."""
+        return self.format_error(error_response(error), path)
+
+
+async def handle_error(request: Request, error: Exception) -> Response:
+    """Convert an exception raised by a route to its response."""
+    formats: ErrorFormats = request.app.state.error_formats
+    return formats.format_exception(error, request.scope["path"])
+
+
+def problem_response(
     status: int,
     code: str,
     detail: str,
@@ -109,7 +137,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
     extra: Mapping[str, object] | None = None,
 ) -> Response:
-    """Make a problem document; `extra` are members of its own."""
+    """Build a problem document; `extra` adds extension members."""
     body: dict[str, object] = {
         "type": f"urn:coatcheck:{code}",
         "title": HTTPStatus(status).phrase,
@@ -124,15 +152,15 @@ def problem(
     return Response(json.dumps(body), status, headers, MEDIA_TYPE)
 
 
-def as_problem(refusal: ErrorResponse, _path: str) -> Response:
-    """Write a refusal as the canonical API does."""
-    status, code, detail, errors, headers = refusal
-    return problem(status, code, detail, errors=errors, headers=headers)
+def format_problem(error: ErrorResponse, _path: str) -> Response:
+    """Serialize an error as a problem document."""
+    status, code, detail, errors, headers = error
+    return problem_response(status, code, detail, errors=errors, headers=headers)
 
 
-def refusal_of(error: Exception) -> ErrorResponse:
-    """Say what any exception comes to. One that nobody expected is logged, and its words, which may
-    hold anything, are kept back.
+def error_response(error: Exception) -> ErrorResponse:
+    """Map an exception to its error response. An unexpected exception is logged and becomes a 500
+    without its text, which may contain anything.
     """
     if isinstance(error, CoatcheckError):
         for kind, status in STATUS:
@@ -145,8 +173,8 @@ def refusal_of(error: Exception) -> ErrorResponse:
     if isinstance(error, HTTPException):
         code = CODES.get(error.status_code, "refused")
         return ErrorResponse(error.status_code, code, error.detail, headers=error.headers)
-    log.error("a request failed", exc_info=error)
-    return ErrorResponse(500, "internal", "something went wrong here; it was logged under this id")
+    log.error("request failed", exc_info=error)
+    return ErrorResponse(500, "internal", "internal error; it was logged with this correlation id")
 
 
 def _headers_of(status: int, error: CoatcheckError) -> dict[str, str] | None:
@@ -154,7 +182,7 @@ def _headers_of(status: int, error: CoatcheckError) -> dict[str, str] | None:
         return {"Retry-After": str(STORE_RETRY_S)}
     if status == 401:
         return {"WWW-Authenticate": 'Bearer realm="coatcheck"'}
-    if isinstance(error, UploadUnderWay):  # whose bytes are not read
+    if isinstance(error, UploadUnderWay):  # the body is not read
         return {"Retry-After": str(error.retry_after_s), "Connection": "close"}
     if isinstance(error, QuotaExceeded):
         window = "" if error.window_s is None else f";w={error.window_s}"
@@ -163,6 +191,6 @@ def _headers_of(status: int, error: CoatcheckError) -> dict[str, str] | None:
             "RateLimit-Policy": f'"{error.quota}";q={error.limit}{window}',
             "RateLimit": f'"{error.quota}";r=0;t={error.retry_after_s}',
         }
-        # The body of an upload is not read, and the connection is what there are too many of.
+        # The body of an upload is not read, and connections are what this quota limits.
         return {**headers, "Connection": "close"} if isinstance(error, TooManyOpen) else headers
     return None

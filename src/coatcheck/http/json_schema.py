@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coatcheck.http.endpoint import Schema
-from coatcheck.http.request.fields import Fields
+from coatcheck.http.request.models import RequestModel
 from coatcheck.model import artifact
 from coatcheck.model.names import NAME_PATTERN, NAME_RULE
 from coatcheck.model.state import State
@@ -49,7 +49,7 @@ def whole(properties: dict[str, Schema], optional: tuple[str, ...] = ()) -> Sche
 STATE: Schema = {"type": "string", "enum": list(State)}
 
 
-def described(model: type[Fields], **limits: Schema) -> Schema:
+def described(model: type[RequestModel], **limits: Schema) -> Schema:
     """Return the schema of a body, with what pydantic cannot tell of its members."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs", None)  # components of their own

@@ -16,7 +16,7 @@ from coatcheck.errors import InvalidPayload
 from coatcheck.http.components import components
 from coatcheck.http.endpoint import (
     TENANT,
-    Audience,
+    Access,
     Endpoint,
     EndpointResponse,
     Parameter,
@@ -47,9 +47,9 @@ _PATH_SCHEMAS |= {"webhook": TEXT, "delivery": TEXT, "owner": NAME, "key_id": KE
 
 _KEYS = "A key, `ck_...`: made by `coatcheck keys create` or `POST /v1/keys`."
 _OPERATOR_ONLY = {
-    Audience.TENANT: "",
-    Audience.KEY_OWNER: "",
-    Audience.OPERATOR: ", of the operator's tenant",
+    Access.TENANT: "",
+    Access.HANDLER_CHECKED: "",
+    Access.OPERATOR: ", of the operator's tenant",
 }
 
 # Where the id of a new job leads.
@@ -110,15 +110,15 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             *([_parameter(TENANT)] if endpoint.takes_tenant else []),
         ],
         "responses": {
-            **{str(status): _answer(answer) for status, answer in endpoint.answers.items()},
+            **{str(status): _answer(answer) for status, answer in endpoint.responses.items()},
             **{str(status): _refusal(status, endpoint) for status in _refusals(endpoint)},
         },
     }
-    if endpoint.audience is Audience.EVERYBODY:
+    if endpoint.access is Access.PUBLIC:
         operation["security"] = []
     elif endpoint.scope is not None:
         operation["description"] += (
-            f"\n\nScope: `{endpoint.scope}`{_OPERATOR_ONLY[endpoint.audience]}."
+            f"\n\nScope: `{endpoint.scope}`{_OPERATOR_ONLY[endpoint.access]}."
         )
     if endpoint.body is not None:
         operation["requestBody"] = {
@@ -130,9 +130,9 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _refusals(endpoint: Endpoint) -> list[int]:
-    named = (404,) if endpoint.audience is Audience.TENANT else ()  # a tenant that is not there
-    with_key = () if endpoint.audience is Audience.EVERYBODY else WITH_KEY
-    return sorted({*ALWAYS, *endpoint.refusals, *named, *with_key})
+    named = (404,) if endpoint.access is Access.TENANT else ()  # a tenant that is not there
+    with_key = () if endpoint.access is Access.PUBLIC else WITH_KEY
+    return sorted({*ALWAYS, *endpoint.error_statuses, *named, *with_key})
 
 
 def _path_parameter(name: str) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _path_parameter(name: str) -> dict[str, Any]:
 def _parameter(found: Parameter) -> dict[str, Any]:
     return {
         "name": found.name,
-        "in": found.place,
+        "in": found.location,
         "required": found.required,
         "description": found.description,
         "schema": found.schema,
@@ -168,7 +168,7 @@ def _answer(answer: EndpointResponse) -> dict[str, Any]:
 
 
 def _refusal(status: int, endpoint: Endpoint) -> dict[str, Any]:
-    media = {PROBLEM: ref("Problem")} if endpoint.refused_as is None else endpoint.refused_as
+    media = {PROBLEM: ref("Problem")} if endpoint.error_media is None else endpoint.error_media
     return {
         "description": HTTPStatus(status).phrase,
         "content": {name: {"schema": schema} for name, schema in media.items()},

@@ -14,7 +14,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.http.auth.caller import caller_of, tenant_of
 from coatcheck.http.auth.readers import check_reader
-from coatcheck.http.request.idempotency import KEY_RULE, is_key, once_under
+from coatcheck.http.request.idempotency import KEY_RULE, is_key, make_idempotency_key
 from coatcheck.mcp.names import IDEMPOTENCY_KEY, PATH
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
@@ -61,7 +61,7 @@ class McpCaller(NamedTuple):
             return None
         if not isinstance(key, str) or not is_key(key):
             raise MCPError(INVALID_PARAMS, f"_meta[{IDEMPOTENCY_KEY!r}] is {KEY_RULE}")
-        return once_under(key, "POST", PATH, {"kind": kind, "input": value})
+        return make_idempotency_key(key, "POST", PATH, {"kind": kind, "input": value})
 
     async def find(self, job_id: str, scope: Scope) -> Job:
         """Read a job of the caller's tenant; raises NotFound, Gone, Forbidden."""

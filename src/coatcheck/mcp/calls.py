@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import CoatcheckError, InvalidPayload
 from coatcheck.http.jobs.views import dumps
-from coatcheck.http.surfaces.submit import submission_for
+from coatcheck.http.surfaces.submit import bind_submission
 from coatcheck.mcp.caller import Context, McpCaller, asked_by
 from coatcheck.mcp.names import SURFACE
 from coatcheck.mcp.tasks import created, declares_tasks, new_task_id
@@ -97,14 +97,14 @@ class ToolCalls:
 
 async def _submit(asked: McpCaller, tool: KindTool, arguments: dict[str, Any]) -> Job:
     value = tool.input_of(arguments)
-    submission = submission_for(
+    submission = bind_submission(
         asked.request,
         Submission(tool.kind.name, dumps(value), surface=SURFACE, public_id=new_task_id()),
     )
     once = asked.once(tool.kind.name, value)
     if once is None:
         return await asked.engine.submit(submission)
-    return (await asked.engine.submit_once(submission, once)).jobs[0]
+    return (await asked.engine.submit_idempotent(submission, once)).jobs[0]
 
 
 async def _follow(asked: McpCaller, job: Job, wait_s: float) -> Job:
@@ -112,7 +112,7 @@ async def _follow(asked: McpCaller, job: Job, wait_s: float) -> Job:
     told of its progress meanwhile.
     """
     if not asked.wants_progress:
-        return await asked.engine.wait_on(job, wait_s)
+        return await asked.engine.wait_for_job(job, wait_s)
     clock = asyncio.get_running_loop().time
     until, told = clock() + wait_s, float("-inf")
     while True:

@@ -24,9 +24,9 @@ from typing import Any
 
 from coatcheck.client.address import ServerAddress
 from coatcheck.client.async_driver import AsyncDriver
-from coatcheck.client.effects import Emit, Pause, Steps, open_stream, read_stream
+from coatcheck.client.effects import Effects, Emit, Pause, open_stream, read_stream
 from coatcheck.client.event_stream import EventStreamParser
-from coatcheck.client.retry import RetryPolicy, is_answer
+from coatcheck.client.retry import RetryPolicy, is_final, is_permanent
 from coatcheck.client.wire import JSON, ApiRequest, ApiResponse, ConnectionLost
 from coatcheck.mcp.names import IDEMPOTENCY_KEY, INTERNAL_ERROR, INVALID_REQUEST, PATH
 
@@ -62,7 +62,7 @@ class Bridge:
         self._address = address
         self._write = write
         self._driver = driver or AsyncDriver(address)
-        self._patience = RetryPolicy(address.shown, TIMEOUT_S, retry_for_s, time.monotonic)
+        self._policy = RetryPolicy(address.shown, TIMEOUT_S, retry_for_s, time.monotonic)
         self._version: str | None = None  # which an older client has agreed on
         self._in_progress: dict[str | int, asyncio.Task[None]] = {}
 
@@ -112,7 +112,7 @@ class Bridge:
 
     async def _answer(self, message: Json) -> None:
         request = post(message, self._version)
-        async for got in self._driver.iterate(hand_on(request, self._patience)):
+        async for got in self._driver.iterate(hand_on(request, self._policy)):
             if not isinstance(got, dict):
                 self._refuse(message["id"], INTERNAL_ERROR, self._explained(got))
                 continue
@@ -159,30 +159,29 @@ def header_value(text: str) -> str:
     return f"=?base64?{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="
 
 
-def hand_on(request: ApiRequest, patience: RetryPolicy) -> Steps[None]:
+def hand_on(request: ApiRequest, policy: RetryPolicy) -> Effects[None]:
     """Send a request until it is answered. Emits the messages that come back; instead of the last
     one, the answer that is none, or that there was none.
     """
-    until = patience.monotonic() + patience.retry_for_s
+    until = policy.monotonic() + policy.retry_for_s
     attempt = 0
     while True:
-        got = yield from open_stream(request, patience.timeout_s)
+        got = yield from open_stream(request, policy.timeout_s)
         if isinstance(got, ApiResponse) and got.status == 200:
-            until, attempt = patience.monotonic() + patience.retry_for_s, 0
+            until, attempt = policy.monotonic() + policy.retry_for_s, 0
             broken = yield from _messages(got)
             if broken is None:
                 return
             got = broken
-        pause = patience.pause_after(got, attempt)
-        hopeless = isinstance(got, ConnectionLost) and got.hopeless
-        if is_answer(got) or hopeless or patience.monotonic() + pause > until:
+        pause = policy.pause_after(got, attempt)
+        if is_final(got) or is_permanent(got) or policy.monotonic() + pause > until:
             yield Emit(_refusal_in(got) or got)
             return
         yield Pause(pause)
         attempt += 1
 
 
-def _messages(answer: ApiResponse) -> Steps[ConnectionLost | None]:
+def _messages(answer: ApiResponse) -> Effects[ConnectionLost | None]:
     """Emit what an answer holds, up to the one that the request waits for."""
     streamed = "event-stream" in answer.headers.get("content-type", "")
     stream, whole = EventStreamParser(), b""

@@ -19,11 +19,11 @@ from starlette.responses import JSONResponse, Response
 
 from coatcheck.app import App
 from coatcheck.http.auth.caller import caller_of
-from coatcheck.http.auth.loopback import Sender, is_own_page_or_allowed
+from coatcheck.http.auth.loopback import RequestOrigin, is_allowed_origin
 from coatcheck.http.endpoint import (
     JSON,
     TRACEPARENT,
-    Audience,
+    Access,
     Endpoint,
     EndpointBody,
     EndpointResponse,
@@ -79,12 +79,12 @@ class McpSurface(Surface):
                     ),
                     202: EndpointResponse("A notification was taken.", {}),
                 },
-                refusals=(404, 408, 413, 415, 501),
+                error_statuses=(404, 408, 413, 415, 501),
                 parameters=(TRACEPARENT,),
                 body=EndpointBody("A JSON-RPC message.", {JSON: _MESSAGE}),
                 # What a key is good for decides which tools it finds, not whether it comes in.
-                audience=Audience.ANY_KEY,
-                refused_as={JSON: _MESSAGE},
+                access=Access.AUTHENTICATED,
+                error_media={JSON: _MESSAGE},
             ),
         )
 
@@ -95,7 +95,7 @@ class McpSurface(Surface):
         """Take how long a call waits for its job."""
         self._wait_s = settings.mcp_wait_s
 
-    def parts(self) -> Iterable[OptionalPart]:
+    def optional_parts(self) -> Iterable[OptionalPart]:
         """Say whether the library is there."""
         found = library_version()
         if found is None:
@@ -105,7 +105,7 @@ class McpSurface(Surface):
         else:
             yield OptionalPart(f"{LIBRARY} {found}: assistants can use kinds as tools, at {PATH}")
 
-    def refuse(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002 - the same everywhere
+    def format_error(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002 - the same everywhere
         """Write a refusal as a JSON-RPC error: it is not known which message it is about."""
         code = INTERNAL_ERROR if refusal.status >= 500 else INVALID_REQUEST
         error = {"code": code, "message": refusal.detail}
@@ -133,8 +133,8 @@ class McpSurface(Surface):
 
 def _check_origin(request: Request) -> None:
     """Refuse pages of other origins, with a key or without, as the protocol asks of servers."""
-    sender = Sender.of(dict(request.scope["headers"]))
-    if not is_own_page_or_allowed(sender, request.app.state.origins):
+    sender = RequestOrigin.of(dict(request.scope["headers"]))
+    if not is_allowed_origin(sender, request.app.state.origins):
         raise HTTPException(
             403, "pages of this origin may not call: COATCHECK_CORS_ORIGINS names those that may"
         )

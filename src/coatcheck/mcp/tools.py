@@ -18,7 +18,7 @@ from coatcheck.model.access import Scope
 from coatcheck.model.kind import Kind
 
 INPUT = "input"
-LONGEST_WAIT_S = 60
+MAX_WAIT_S = 60
 
 
 class JobArguments(BaseModel):
@@ -33,7 +33,7 @@ class ResultArguments(JobArguments):
     """Which job, and how long to wait for its end."""
 
     wait_s: float = Field(
-        0, ge=0, le=LONGEST_WAIT_S, description="Wait up to so many seconds for it to end."
+        0, ge=0, le=MAX_WAIT_S, description="Wait up to so many seconds for it to end."
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import mcp_types as types
 
 from coatcheck.errors import CoatcheckError, InvalidPayload
-from coatcheck.http.errors import refusal_of
+from coatcheck.http.errors import error_response
 from coatcheck.http.jobs.views import artifact_view, dumps, failure_view, job_json
 from coatcheck.mcp.names import SURFACE
 from coatcheck.model.job import API_SURFACE, Job
@@ -58,7 +58,7 @@ def refused(error: CoatcheckError, below: str = "") -> types.CallToolResult:
     """Tell why nothing was done, in words that help to do it right. The arguments of the tool are
     what is `below` this pointer.
     """
-    refusal = refusal_of(error)
+    refusal = error_response(error)
     structured: dict[str, Any] = {"code": refusal.code}
     if isinstance(error, InvalidPayload):
         structured["errors"] = [

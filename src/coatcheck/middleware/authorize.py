@@ -20,7 +20,7 @@ from inspect import isawaitable
 from typing import Any, NamedTuple, Protocol
 
 from coatcheck.errors import CoatcheckError, Unauthorized
-from coatcheck.http.errors import problem
+from coatcheck.http.errors import problem_response
 from coatcheck.middleware.app_call import ASGIApp, Scope, Send
 
 Identity = Mapping[str, Any]
@@ -104,7 +104,7 @@ class HookAuthorizer:
             return Rejected(said)
         headers = {"WWW-Authenticate": "Bearer"}
         return Rejected(
-            problem(401, "unauthorized", "this call needs credentials", headers=headers)
+            problem_response(401, "unauthorized", "this call needs credentials", headers=headers)
         )
 
 

@@ -17,10 +17,10 @@ from coatcheck.engine.confirmation import current as confirmations
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.submitter import Submitted
 from coatcheck.errors import CoatcheckError
 from coatcheck.http.endpoint import JSON
-from coatcheck.http.errors import as_problem, problem, refusal_of
+from coatcheck.http.errors import error_response, format_problem, problem_response
 from coatcheck.http.jobs.handlers import read_traceparent
 from coatcheck.http.jobs.views import job_json
 from coatcheck.http.request.body import LIMITS
@@ -78,9 +78,9 @@ class RequestIntake:
             return
         except AuthorizationMissing as error:
             log.error("%s", error)
-            answer = problem(500, error.code, str(error))
+            answer = problem_response(500, error.code, str(error))
         except (CoatcheckError, HTTPException) as error:
-            answer = as_problem(refusal_of(error), scope["path"])
+            answer = format_problem(error_response(error), scope["path"])
         if answer is not None:
             await answer(scope, receive, send)
 
@@ -97,15 +97,15 @@ class RequestIntake:
             raise
 
     async def _submit(
-        self, request: Request, taken: StoredRequest, admitted: Authorized
+        self, request: Request, taken: StoredRequest, authorize_submission: Authorized
     ) -> Response:
         manners, engine = self._manners, self._engine
         labels = taken.labels
-        if admitted.identity:
-            pairs = who_calls(request.scope, admitted.identity)
+        if authorize_submission.identity:
+            pairs = who_calls(request.scope, authorize_submission.identity)
             owner = self._reception.secrecy.owner_of(pairs, (IDENTITY,))
             labels = {OWNER: owner or ""}
-        call = with_what_was_seen(taken.call, request.scope, admitted.identity)
+        call = with_what_was_seen(taken.call, request.scope, authorize_submission.identity)
         traceparent = read_traceparent(request)
         once = _once(taken, labels)
         replayed = False
@@ -115,14 +115,14 @@ class RequestIntake:
             asked = asked._replace(traceparent=traceparent)
             if once is None:
                 return Submitted([await engine.submit(asked)], replayed=False)
-            submitted = await engine.submit_once(asked, once)
+            submitted = await engine.submit_idempotent(asked, once)
             replayed = submitted.replayed
             return submitted
 
         def accepted(job: Job, headers: Pairs) -> Response:
             return self._come_back_later(request, job, headers)
 
-        again = partial(recognise_again, self._asking, request.scope, admitted.identity)
+        again = partial(recognise_again, self._asking, request.scope, authorize_submission.identity)
         confirmations.set(Confirmation(again))
         response = await self._reception.receive(
             request,

@@ -17,14 +17,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from coatcheck.engine.auth import ANYBODY, Authenticator, Caller
+from coatcheck.engine.auth import ANONYMOUS_OPERATOR, Authenticator, Caller
 from coatcheck.engine.confirmation import Confirmation, ensure_confirmed
 from coatcheck.engine.confirmation import current as confirmations
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import CoatcheckError, NotFound
 from coatcheck.http.auth.readers import named_job
 from coatcheck.http.endpoint import JSON, Endpoint, Handler
-from coatcheck.http.error_format import ErrorFormats, answer_error
+from coatcheck.http.errors import ErrorFormats, handle_error
 from coatcheck.http.jobs import handlers
 from coatcheck.http.request.negotiation import check_request
 from coatcheck.http.request.query import read_wait
@@ -52,9 +52,9 @@ class AppAuthenticator(Authenticator):
         """Look at nothing."""
         self.epoch, self.needs_key = 0, False
 
-    async def admit(self, token: bytes | None) -> Caller:  # noqa: ARG002 - whatever it is
+    async def authenticate(self, token: bytes | None) -> Caller:  # noqa: ARG002 - whatever it is
         """Let everybody in."""
-        return ANYBODY
+        return ANONYMOUS_OPERATOR
 
 
 def who_calls(scope: Scope, identity: Identity | None) -> Pairs:
@@ -89,11 +89,11 @@ class JobRoutes:
                 Route(path, self._answering(found), methods=list(found))
                 for path, found in by_path.items()
             ],
-            exception_handlers={CoatcheckError: answer_error, HTTPException: answer_error},
+            exception_handlers={CoatcheckError: handle_error, HTTPException: handle_error},
         )
         app.router.redirect_slashes = False
         app.state.engine = engine
-        app.state.shapes = ErrorFormats({})
+        app.state.error_formats = ErrorFormats({})
         app.state.surfaces = {}
         return app
 
@@ -131,7 +131,7 @@ class JobRoutes:
         again = partial(recognise_again, self._asking, scope, said.identity)
         confirmations.set(Confirmation(again))
         scope["coatcheck.reader_of"] = job.id
-        scope["coatcheck.caller"] = ANYBODY
+        scope["coatcheck.caller"] = ANONYMOUS_OPERATOR
         scope["coatcheck.token"] = None
         scope["coatcheck.epoch"] = engine.authenticator.epoch
         return None
@@ -139,7 +139,7 @@ class JobRoutes:
     async def _result(self, request: Request) -> Response:
         engine: Engine = request.app.state.engine
         wait = read_wait(request.query_params)
-        job = await engine.wait_on(await named_job(request), wait)
+        job = await engine.wait_for_job(await named_job(request), wait)
         if job.state is State.SUCCEEDED:
             return await answer_kept(engine, request, job, self._secrecy)
         return _rebased(request, await handlers.get_result(request))

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp as StarletteApp
 from coatcheck.app import App
 from coatcheck.engine.confirmation import current as confirmations
 from coatcheck.errors import CoatcheckError, ConfigurationError
-from coatcheck.http.errors import as_problem, refusal_of
+from coatcheck.http.errors import error_response, format_problem
 from coatcheck.middleware.app_call import ASGIApp, Receive, Scope, Send
 from coatcheck.middleware.authorize import AllowEveryone, Authorizer, Hook, HookAuthorizer
 from coatcheck.middleware.context import EndpointContext
@@ -149,7 +149,7 @@ class Coatcheck:
         try:
             at_work = self._at_work if starting is None else await asyncio.shield(starting)
         except CoatcheckError as error:
-            await as_problem(refusal_of(error), scope["path"])(scope, receive, send)
+            await format_problem(error_response(error), scope["path"])(scope, receive, send)
             return
         assert at_work is not None, "it has started"
         confirming = confirmations.set(None)  # both set one, for this request alone
@@ -190,7 +190,7 @@ class Coatcheck:
         await running.start()
         engine = running.engine
         engine.authenticator = AppAuthenticator(engine.store, engine.clock, lambda: None)
-        await engine.authenticator.confirm()
+        await engine.authenticator.refresh_epoch()
         self._at_work = _AtWork(
             loop,
             running,

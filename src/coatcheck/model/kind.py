@@ -69,12 +69,14 @@ class Kind:
     limit: Limit | None = None
     concurrency_key: Callable[[Any], Any] | None = None
     # By how many milliseconds jobs of a queue count as older, asked at every claim.
-    head_starts: Callable[[], Mapping[str, int]] | None = None
+    age_boosts: Callable[[], Mapping[str, int]] | None = None
     version: str | None = None  # a job that has begun goes on only where the kind has its version
     internal: bool = False  # jobs of it are made by its own surface, and by nobody else
     on_drain: OnDrain = "release"  # what becomes of a job that a stopping worker interrupts
     on_overrun: OnOverrun = "retry"  # of an attempt that took more time or memory than it may
-    wording: WebhookFormat | None = None  # None: its jobs' own endpoints get Standard Webhooks
+    webhook_format: WebhookFormat | None = (
+        None  # None: its jobs' own endpoints get Standard Webhooks
+    )
     fork_input: ForkInput | None = None  # None: a fork gets the input of its source as it is
 
     def key_of(self, value: Any) -> str | None:

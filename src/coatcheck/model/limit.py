@@ -29,7 +29,7 @@ _PERIODS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000
 # How much of what was not used can be used later, in microseconds.
 SAVED_US = 100_000
 LONGEST_KEY = 255
-NO_HEAD_STARTS: Mapping[str, int] = MappingProxyType({})
+NO_AGE_BOOSTS: Mapping[str, int] = MappingProxyType({})
 
 
 class Rate(NamedTuple):
@@ -57,7 +57,7 @@ class Limit(NamedTuple):
     concurrency: int | None = None
     by_key: bool = False
     rate: Rate | None = None
-    head_starts: Mapping[str, int] = NO_HEAD_STARTS  # of queues, in milliseconds
+    age_boosts: Mapping[str, int] = NO_AGE_BOOSTS  # of queues, in milliseconds
 
 
 def read_rate(text: str, what: str) -> Rate:

@@ -16,7 +16,7 @@ from coatcheck.errors import InvalidInput
 
 LARGEST_UPLOAD = 500 * 1024 * 1024
 # How long it waits for a job.
-UNUSED_KEPT_MS = 24 * 3_600_000
+UNUSED_UPLOAD_TTL_MS = 24 * 3_600_000
 NO_SUCH_UPLOAD = "there is no such upload: it has expired, or a job has taken it over"
 SHA256_PATTERN = "^[0-9a-f]{64}$"
 ID_PATTERN = "^[0-9A-HJKMNP-TV-Z]{26}$"

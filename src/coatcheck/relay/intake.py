@@ -17,7 +17,7 @@ from coatcheck.engine.payloads.payloads import LARGEST_ARTIFACT
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import NotFound, StoreError, TooLarge
 from coatcheck.http.auth.caller import token_of
-from coatcheck.http.request.body import refuse_declared, stream_body, too_large
+from coatcheck.http.request.body import body_too_large, check_declared_length, stream_body
 from coatcheck.http.request.idempotency import read_key
 from coatcheck.model.upload import Upload
 from coatcheck.relay.call import INLINE_BODY, InlineBody, StoredCall
@@ -168,7 +168,7 @@ async def _body(
     request: Request, engine: Engine, tenant: str, keeps: IntakeOptions, content: bytes | None
 ) -> tuple[InlineBody | None, Upload | None, int, str]:
     if content is None:
-        refuse_declared(request, keeps.largest_body)
+        check_declared_length(request, keeps.largest_body)
         begun, rest = await _beginning(stream_body(request))
     else:
         begun, rest = content, None
@@ -177,7 +177,7 @@ async def _body(
         try:
             taken = await engine.uploads.receive(pieces, tenant=tenant, limit=keeps.largest_body)
         except TooLarge:
-            raise too_large(keeps.largest_body) from None
+            raise body_too_large(keeps.largest_body) from None
         stored = taken.upload
         return None, Upload(upload=stored.id), stored.size, stored.sha256
     sha256 = hashlib.sha256(begun).hexdigest()

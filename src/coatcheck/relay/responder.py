@@ -18,10 +18,10 @@ from starlette.responses import Response
 from coatcheck.engine.confirmation import ensure_confirmed, expire_confirmation
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.submitter import Submitted
 from coatcheck.errors import KeyReused
-from coatcheck.http.errors import problem
-from coatcheck.http.request.prefer import LONGEST_WAIT_S, read_preference
+from coatcheck.http.errors import problem_response
+from coatcheck.http.request.prefer import MAX_WAIT_S, read_preference
 from coatcheck.model.job import Job
 from coatcheck.model.state import Reason, State
 from coatcheck.relay.call import ResponseHead
@@ -51,7 +51,7 @@ def wait_of(request: Request, usual_s: float | None) -> CallerWait:
     preference = read_preference(request)
     said = [(name.lower(), value) for name, value in preference.headers.items()]
     if "wait=" in preference.applied:
-        longest = LONGEST_WAIT_S if usual_s is None else max(LONGEST_WAIT_S, usual_s)
+        longest = MAX_WAIT_S if usual_s is None else max(MAX_WAIT_S, usual_s)
         return CallerWait(min(float(preference.wait_s), longest), said)
     if "respond-async" in preference.applied:
         return CallerWait(0.0, said)
@@ -64,11 +64,11 @@ def failed_as_problem(job: Job) -> Response:
     headers = {"Coatcheck-Job": job.id}
     if job.state is State.CANCELLED:
         words = f"job {job.id} was cancelled"
-        return problem(503, "job-cancelled", words, extra=extra, headers=headers)
+        return problem_response(503, "job-cancelled", words, extra=extra, headers=headers)
     code = "job-failed" if job.error is None else job.error.code
     late = job.reason is Reason.TIMEOUT or code == "upstream-timeout"
     said = "no error was kept" if job.error is None else job.error.message
-    return problem(504 if late else 502, code, said, extra=extra, headers=headers)
+    return problem_response(504 if late else 502, code, said, extra=extra, headers=headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class _Waiting:
             return self._manners.accepted(job, self._wait.headers)
         gone = asyncio.create_task(_disconnected(self._request))
         limit = FOREVER_S if seconds is None else seconds
-        ended = asyncio.create_task(self._engine.wait_on(job, limit))
+        ended = asyncio.create_task(self._engine.wait_for_job(job, limit))
         # For as long as a head may come; a line that breaks before that is as good as none.
         dialled = asyncio.create_task(self._dialled())
         self._tasks += [gone, ended, dialled]

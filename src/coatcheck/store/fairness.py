@@ -302,13 +302,13 @@ class JobPicker:
         sources = [self._of_line(line, tenant, lane, share) for line, lane in lanes]
         if len(sources) == 1:
             return sources[0]
-        if self._rooms.has_head_starts():
+        if self._rooms.has_age_boosts():
             return heapq.merge(*sources, key=self._counted_age)
         return heapq.merge(*sources, key=lambda job: job[1][1])
 
     def _counted_age(self, job: tuple[LaneHead, Any]) -> tuple[int, str]:
         line, row = job
-        return ulid_time(row[1]) - self._rooms.head_start(line.kind, line.queue), row[1]
+        return ulid_time(row[1]) - self._rooms.age_boost(line.kind, line.queue), row[1]
 
     def _of_line(
         self, line: LaneHead, tenant: str, first: str, share: int

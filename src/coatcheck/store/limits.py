@@ -76,14 +76,14 @@ class LimitBudget:
         limit = self._limits.get(kind)
         return limit is not None and limit.by_key
 
-    def has_head_starts(self) -> bool:
+    def has_age_boosts(self) -> bool:
         """Tell whether any queue has one."""
-        return any(limit.head_starts for limit in self._limits.values())
+        return any(limit.age_boosts for limit in self._limits.values())
 
-    def head_start(self, kind: str, queue: str) -> int:
+    def age_boost(self, kind: str, queue: str) -> int:
         """Return by how many milliseconds jobs of a (kind, queue) count as older."""
         limit = self._limits.get(kind)
-        return 0 if limit is None else limit.head_starts.get(queue, 0)
+        return 0 if limit is None else limit.age_boosts.get(queue, 0)
 
     def left(self, kind: str, queue: str) -> int:
         """Return how many jobs of a (kind, queue) may start that is limited, but not by key."""

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from coatcheck.http.endpoint import Audience, Endpoint, EndpointResponse, Handler
+from coatcheck.http.endpoint import Access, Endpoint, EndpointResponse, Handler
 
 PATH = "/ui"
 _PAGE = "index.html"
@@ -101,7 +101,7 @@ class Cockpit:
             "operating",
             answers,
             hidden=True,
-            audience=Audience.EVERYBODY,
+            access=Access.PUBLIC,
         )
 
 

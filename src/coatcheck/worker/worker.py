@@ -231,11 +231,11 @@ class Worker:
             claimed = await self._engine.claim(self.id, lane.kinds, limit, held)
         except StoreUnavailable:
             lane.look = lane.others = True
-            self._engine.metrics.looked("failed", self._poll.interval_s)
+            self._engine.metrics.worker_polled("failed", self._poll.interval_s)
             raise
         self._unsure = False
         outcome = "found" if claimed.claims else "nothing"
-        self._engine.metrics.looked(outcome, self._poll.interval_s)
+        self._engine.metrics.worker_polled(outcome, self._poll.interval_s)
         self._probe("worker.claimed")
         if life == self._lives:  # else they were claimed by one who is lost
             self._take_on(lane, claimed.claims)

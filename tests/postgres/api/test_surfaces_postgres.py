@@ -64,7 +64,7 @@ async def http(
     for surface in surfaces:
         surface.configure(settings)
         app.use(surface)
-    engine = Engine(store, app.kinds, blobs=blobs_for(settings), guard=EgressPolicy("127.0.0.1"))
+    engine = Engine(store, app.kinds, blobs=blobs_for(settings), egress=EgressPolicy("127.0.0.1"))
     stop, ready = asyncio.Event(), asyncio.Event()
     working = asyncio.create_task(Worker(engine, settings).run(stop, ready.set))
     await ready.wait()

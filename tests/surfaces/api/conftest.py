@@ -48,7 +48,7 @@ def serve(tmp_path: Path) -> Serve:
     async def serving(
         *surfaces: Surface,
         works: bool = True,
-        beside_worker: bool = False,
+        has_worker: bool = False,
         grace_s: float = 10.0,
     ) -> AsyncIterator[Running]:
         settings = Settings(
@@ -67,9 +67,7 @@ def serve(tmp_path: Path) -> Serve:
         engine = Engine(store, app.kinds, blobs=blobs, pepper=lambda: b"p" * 32)
         try:
             async with (
-                connect(
-                    create_http_app(engine, surfaces=surfaces, beside_worker=beside_worker)
-                ) as http,
+                connect(create_http_app(engine, surfaces=surfaces, has_worker=has_worker)) as http,
                 _working(engine, settings) if works else contextlib.nullcontext(),
             ):
                 yield Running(http, engine)

@@ -16,7 +16,7 @@ from coatcheck.cli.server.runtime import open_engine
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.errors import ConfigurationError
-from coatcheck.http.auth.guess_limit import MISSES_PER_MINUTE
+from coatcheck.http.auth.miss_limit import MISSES_PER_MINUTE
 from coatcheck.model.access import TenantStatus
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
@@ -234,16 +234,16 @@ async def test_link_is_deleted_after_its_job(
         first, *_ = jobs = await engine.list_jobs(JobFilter(DEFAULT_TENANT))
         gone = json.loads((await engine.get(first.id)).result or "")["shortlink"]
         assert (await http.delete(f"/v1/jobs/{first.id}")).status_code == 200
-        await surface.tidy(engine)
+        await surface.sweep(engine)
         assert set(await links_of(engine)) == made, "the job of a new link may not be written yet"
         monkeypatch.setattr(links, "MIN_AGE_MS", 0)
         for _ in range(4):
-            await surface.tidy(engine)
+            await surface.sweep(engine)
         assert set(await links_of(engine)) == made - {gone}
         for job in jobs[1:]:
             await engine.delete(job.id)
         for _ in range(4):
-            await surface.tidy(engine)
+            await surface.sweep(engine)
         assert await links_of(engine) == []
 
 

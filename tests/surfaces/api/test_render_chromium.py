@@ -111,11 +111,11 @@ def test_missing_engine_is_reported_at_startup(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_active_engine_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    says = [part.says for part in RenderSurface(CHOSEN).parts()]
+    says = [part.says for part in RenderSurface(CHOSEN).optional_parts()]
     assert says[0].startswith("mermaid could be drawn by merman ")
     assert says[1].startswith("mermaid is drawn by chromium with Mermaid 11.")
     monkeypatch.setenv(engine.PROGRAM, "/nowhere/chromium")
-    parts = list(RenderSurface({}).parts())
+    parts = list(RenderSurface({}).optional_parts())
     assert parts[0].says.startswith("mermaid is drawn by merman ")
     assert "mermaid could be drawn by chromium" in parts[1].says
     assert "which needs a program at /nowhere/chromium" in parts[1].says

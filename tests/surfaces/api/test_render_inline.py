@@ -78,7 +78,7 @@ async def warm(http: httpx2.AsyncClient, engine: Engine, surface: InspectableSur
 
 async def test_diagram_is_drawn_within_its_request(serve: Serve) -> None:  # R03, R21
     surface = InspectableSurface({})
-    async with serve(surface, works=False, beside_worker=True) as (http, engine):
+    async with serve(surface, works=False, has_worker=True) as (http, engine):
         await warm(http, engine, surface)
         answer = await http.post(SYNC, json=FLOW)
         assert answer.status_code == 200
@@ -99,7 +99,7 @@ async def test_diagram_is_drawn_within_its_request(serve: Serve) -> None:  # R03
 
 async def test_source_error_is_returned_within_its_request(serve: Serve) -> None:
     surface = InspectableSurface({})
-    async with serve(surface, works=False, beside_worker=True) as (http, engine):
+    async with serve(surface, works=False, has_worker=True) as (http, engine):
         await warm(http, engine, surface)
         answer = await http.post(SYNC, json=WRONG)
         assert (answer.status_code, list(answer.json())) == (400, ["error"])
@@ -114,7 +114,7 @@ async def test_source_error_is_returned_within_its_request(serve: Serve) -> None
 
 async def test_queued_jobs_are_not_overtaken(serve: Serve) -> None:
     surface = InspectableSurface({})
-    async with serve(surface, works=False, beside_worker=True) as (http, engine):
+    async with serve(surface, works=False, has_worker=True) as (http, engine):
         await warm(http, engine, surface)
         await http.post("/render", json={**FLOW, "source": "graph TD; before"})
         async with queued(http, engine) as job:
@@ -124,7 +124,7 @@ async def test_queued_jobs_are_not_overtaken(serve: Serve) -> None:
 @pytest.mark.parametrize("concurrency", [None, 1])
 async def test_paused_queue_applies_to_sync_requests(serve: Serve, concurrency: int | None) -> None:
     surface = InspectableSurface({})
-    async with serve(surface, works=False, beside_worker=True) as (http, engine):
+    async with serve(surface, works=False, has_worker=True) as (http, engine):
         await warm(http, engine, surface)
         if concurrency is None:
             await engine.store.pause_queue(QUEUE, True, engine.clock.now())
@@ -141,7 +141,7 @@ async def test_paused_queue_applies_to_sync_requests(serve: Serve, concurrency: 
 
 async def test_a_tenant_with_quotas_waits_for_a_worker(serve: Serve) -> None:
     surface = InspectableSurface({})
-    async with serve(surface, works=False, beside_worker=True) as (http, engine):
+    async with serve(surface, works=False, has_worker=True) as (http, engine):
         await warm(http, engine, surface)
         _, key = await engine.authenticator.create_key(DEFAULT_TENANT, ["jobs:write", "jobs:read"])
         headers = {"X-Api-Key": key}
@@ -165,7 +165,7 @@ async def test_other_requests_are_left_to_workers(
     serve: Serve, environment: dict[str, str], body: Any, headers: dict[str, str]
 ) -> None:
     surface = InspectableSurface(environment)
-    async with serve(surface, works=False, beside_worker=True) as (http, engine):
+    async with serve(surface, works=False, has_worker=True) as (http, engine):
         if not environment:
             await warm(http, engine, surface)
         async with queued(http, engine, body, **headers) as job:
@@ -183,7 +183,7 @@ async def test_server_without_a_worker_draws_nothing(serve: Serve) -> None:
 async def test_large_result_becomes_a_queued_job(serve: Serve) -> None:
     surface = InspectableSurface({})
     source = "graph TD;" + "".join(f"n{n}[{'a long label ' * 6}] --> n{n + 1};" for n in range(60))
-    async with serve(surface, beside_worker=True) as (http, engine):
+    async with serve(surface, has_worker=True) as (http, engine):
         await http.post(SYNC, json=FLOW)
         async with asyncio.timeout(PATIENCE_S):
             await surface.warm_process._ready.wait()

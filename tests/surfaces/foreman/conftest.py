@@ -117,7 +117,7 @@ def serve(tmp_path: Path) -> Serve:
         store, blobs = SQLiteStore(migrated(tmp_path / "jobs.db")), blobs_for(settings)
         await store.open()
         guard = EgressPolicy("127.0.0.1")
-        engine = Engine(store, app.kinds, blobs=blobs, guard=guard, pepper=lambda: b"p" * 32)
+        engine = Engine(store, app.kinds, blobs=blobs, egress=guard, pepper=lambda: b"p" * 32)
         delivering = asyncio.create_task(engine.dispatcher.run())
         http_app = create_http_app(engine, surfaces=[surface])
         try:

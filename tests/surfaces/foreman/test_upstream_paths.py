@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from coatcheck.http.endpoint import Audience, Endpoint
+from coatcheck.http.endpoint import Access, Endpoint
 from coatcheck.surfaces.foreman.surface import ForemanSurface
 from coatcheck.surfaces.foreman.upstream_paths import UPSTREAM_PATHS
 from tests.surfaces.foreman.conftest import Serve
@@ -31,7 +31,7 @@ OURS = {"/jobs", "/jobs/{job_id}/artifacts/{file}", "/v1/models/{model:path}"}
 ENDPOINTS = [
     each
     for each in ForemanSurface({"FOREMAN_OLLAMA_URL": "http://127.0.0.1:1"}).endpoints
-    if each.audience is not Audience.EVERYBODY
+    if each.access is not Access.PUBLIC
 ]
 DECLARED = {each.path for each in ENDPOINTS if each.path not in OURS}
 ESCAPES = (

@@ -173,8 +173,8 @@ async def watched(graphs: Graphs) -> list[int]:
 
 
 def test_the_doctor_says_who_names_domains() -> None:
-    [part] = GraphSurface({}).parts()
+    [part] = GraphSurface({}).optional_parts()
     assert (settings.NAMING_URL in part.says, part.missing) == (True, "")
     naming = {settings.NAMING_URL: "http://models.example/v1", settings.NAMING_MODEL: "small"}
-    [part] = GraphSurface(naming).parts()
+    [part] = GraphSurface(naming).optional_parts()
     assert "small at http://models.example/v1" in part.says

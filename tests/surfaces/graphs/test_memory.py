@@ -59,7 +59,7 @@ async def finish(folder: Path) -> None:
             for piece in graph():
                 yield piece
 
-        await engine.payload_store.keep_artifact(
+        await engine.payload_store.save_artifact(
             claim.lease, "graph.json", pieces(), "application/json"
         )
         await engine.settle([Settlement(claim.lease, Succeeded("{}"))])

@@ -39,7 +39,7 @@ def backup(destination: Path, **flags: Any) -> None:
     if scheme != "sqlite":
         raise ConfigurationError(
             f"PostgreSQL has its own ways: pg_dump --schema={settings.schema} takes a consistent "
-            "copy of a running server (docs/how-to/back-up.md)"
+            "copy of a running server (docs/how-to/backup.md)"
         )
     jobs = Path(path[1:])
     index, index_copy = search_file(jobs), search_file(destination)

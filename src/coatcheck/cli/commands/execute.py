@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import sys
-import uuid
 from typing import Any
 
 import click
@@ -42,20 +42,20 @@ def execute(command: tuple[str, ...], seconds: float, url: str, api_key: str | N
     """
     asked = {"argv": list(command), "seconds": seconds}
     with Api(url, api_key) as api:
-        job = api.submit({"kind": KIND, "input": asked}, f"cli-{uuid.uuid4()}")
+        job = api.submit(KIND, asked).job
         try:
             _show_output(api, job["id"])
         except KeyboardInterrupt:
             hint = address_hint(url)
             say(f"\nIt goes on. Come back to it with: coatcheck watch {job['id']}{hint}")
             sys.exit(exit_codes.INTERRUPTED)
-        sys.exit(_end(api, api.job(job["id"])))
+        sys.exit(_end(api, api.read_job(job["id"])))
 
 
 def _show_output(api: Api, job_id: str) -> None:
     seen = 0
     while True:
-        page = api.events(job_id, seen, POLL_S)
+        page = api.read_events(job_id, seen, POLL_S)
         for event in page["events"]:
             seen = event["seq"]
             if event["type"] == "output":
@@ -71,7 +71,7 @@ def _end(api: Api, job: dict[str, Any]) -> int:
         return int(job["result"]["exit_code"])
     if not any(kept["name"] == RAN for kept in job["artifacts"]):
         return print_outcome(job, raw=False)
-    ran = api.artifact(job["id"], RAN, "exit_code")
+    ran = json.loads(api.artifact(job["id"], RAN))
     sys.stderr.write(ran["stderr"])
     if ran["timed_out"]:
         complain(job["error"]["message"])

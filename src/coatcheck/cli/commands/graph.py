@@ -75,7 +75,7 @@ def _make(
     from coatcheck.cli.files.pack import pack  # noqa: PLC0415 - after a look at the options
     from coatcheck.surfaces.graphs.client import GraphClient  # noqa: PLC0415
 
-    if not any(known["name"] == "graph" for known in api.kinds()["kinds"]):
+    if not any(known["name"] == "graph" for known in api.kinds()):
         complain(f"the server at {api.shown_url} has no graphs: serve it without an app")
         sys.exit(exit_codes.FAILED)
     with tempfile.TemporaryDirectory(prefix="coatcheck-graph-") as scratch:

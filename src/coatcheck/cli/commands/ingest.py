@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import uuid
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from coatcheck.cli import exit_codes
-from coatcheck.cli.api import Api, ApiError
+from coatcheck.cli.api import Api, ApiError, job_path
 from coatcheck.cli.files.walk import walk
 from coatcheck.cli.options import SERVER_OPTIONS, address_hint, label_pairs, options
 from coatcheck.cli.output.terminal import complain, err, plain, say
@@ -114,7 +113,7 @@ def ingest(
         complain("there is nothing to bring in")
         sys.exit(exit_codes.USAGE)
     with Api(url, api_key) as api, Client(url, api_key) as client:
-        if not any(known["name"] == KIND for known in api.kinds()["kinds"]):
+        if not any(known["name"] == KIND for known in api.kinds()):
             complain(f"the server at {api.shown_url} takes no documents: serve it without an app")
             sys.exit(exit_codes.FAILED)
         sys.exit(_Sending(api, client, collection, said).run(files))
@@ -157,8 +156,7 @@ class _Sending:
                 "metadata": self._metadata,
             }
             labels = {"title": file.name[:255], "collection": self._collection}
-            body = {"kind": KIND, "input": asked, "labels": labels}
-            job = self._api.submit(body, f"cli-{uuid.uuid4()}")
+            job = self._api.submit(KIND, asked, labels=labels)
         except OSError as error:
             self._tally.failures.append((file.name, error.strerror or "it cannot be read"))
         except ApiError as error:
@@ -170,11 +168,11 @@ class _Sending:
         except CoatcheckError as error:
             self._tally.failures.append((file.name, str(error)))
         else:
-            self._in_progress.append((file.name, job["id"]))
+            self._in_progress.append((file.name, job.id))
 
     def _follow_oldest(self, files: int) -> None:
         name, job_id = self._in_progress[0]
-        job = self._api.job(job_id, wait=POLL_S if self._on_screen else LONG_POLL_S)
+        job = self._api.read_job(job_id, wait=POLL_S if self._on_screen else LONG_POLL_S)
         if job["finished_at"] is None:
             self._show(name, job_id, files)
             return
@@ -187,7 +185,7 @@ class _Sending:
         """Say on one line how far it is, where somebody looks on."""
         if not self._on_screen:
             return
-        card = self._api.card(job_id)
+        card = self._api.read(f"{job_path(job_id)}/card", "title")
         percent = "" if card["percent"] is None else f" {card['percent']}%"
         done = self._tally.new + self._tally.unchanged + len(self._tally.failures)
         line = f"{done} of {files}  {name}{percent}  {card['message'] or card['state']}"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-import uuid
-from typing import Any
 
 import click
 
 from coatcheck.cli import exit_codes
-from coatcheck.cli.api import Api, Json
+from coatcheck.cli.api import Api, Json, job_path, job_query
 from coatcheck.cli.for_each_job import for_each, one_job
 from coatcheck.cli.json_input import read_input
 from coatcheck.cli.options import (
@@ -25,6 +23,7 @@ from coatcheck.cli.options import (
 from coatcheck.cli.output.job_pages import print_steps
 from coatcheck.cli.output.terminal import out, plain, print_json, say
 from coatcheck.cli.output.time_format import read_since
+from coatcheck.client.calls.jobs import JobQuery
 
 
 @click.command()
@@ -42,7 +41,7 @@ def steps(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
         coatcheck jobs steps 01JD0Z3N6V8Q2T4W6Y8A0C2E4G --json | jq '.steps[].name'
     """
     with Api(url, api_key) as api:
-        found = api.steps(job_id)
+        found = api.read(f"{job_path(job_id)}/steps", "steps")
     if as_json:
         print_json(found)
     elif found["steps"]:
@@ -69,7 +68,7 @@ def send(job_id: str, event: str, text: str, as_json: bool, url: str, api_key: s
     """
     data = read_input(text)
     with Api(url, api_key) as api:
-        job = api.send(job_id, event, data, f"cli-{uuid.uuid4()}")
+        job = api.send(job_id, event, data)
     if as_json:
         print_json(job)
     else:
@@ -119,16 +118,12 @@ def resume(
         coatcheck jobs resume --failed --kind report --since yesterday
         coatcheck jobs resume --cancelled --label customer=17 --since 1d --yes
     """
-    which: Json = {name: value for name, value in filters.items() if value is not None}
-    if labels:
-        which["labels"] = dict(label_pairs(labels))
-    if since is not None:
-        which["created_after"] = since
+    which = job_query(labels=dict(label_pairs(labels)), since=since, **filters)
     if bool(job_ids) == bool(which):
         raise click.UsageError("name jobs by their ids, or say which: --failed, --kind, --since …")
     with Api(url, api_key) as api:
         if job_ids:
-            for_each(job_ids, api.resume, _standing, as_json)
+            for_each(job_ids, api.resume_job, _standing, as_json)
         else:
             _resume_all(api, which, yes=yes, as_json=as_json)
 
@@ -139,27 +134,17 @@ def _standing(job: Json) -> str:
     return f"is {job['state']}" + (" again" if job["reason"] == "resumed" else "")
 
 
-def _resume_all(api: Api, which: Json, *, yes: bool, as_json: bool) -> None:
-    found = _all_pages(api, {**which, "dry_run": True})
+def _resume_all(api: Api, which: JobQuery, *, yes: bool, as_json: bool) -> None:
+    found = api.resume_all(dry_run=True, **which)
     state = which.get("state", "failed")
     if found and not yes and not click.confirm(f"Resume {found} {state} job(s)?", err=True):
         say("Nothing was resumed.")
         sys.exit(exit_codes.FAILED)
-    resumed = _all_pages(api, which) if found else 0
+    resumed = api.resume_all(**which) if found else 0
     if as_json:
         print_json({"jobs": resumed})
     else:
         out().print(f"{resumed} job(s) resumed")
-
-
-def _all_pages(api: Api, which: Json) -> int:
-    jobs = 0
-    while True:
-        page = api.resume_some(which)
-        jobs += int(page["jobs"])
-        if page["next_cursor"] is None:
-            return jobs
-        which = {**which, "cursor": page["next_cursor"]}
 
 
 @click.command()
@@ -198,11 +183,11 @@ def fork(
         id=$(coatcheck jobs fork 01JD0Z3N6V8Q2T4W6Y8A0C2E4G --from charge)
     """
     is_number = from_step.isascii() and from_step.isdecimal()
-    body: dict[str, Any] = {"from_step": int(from_step) if is_number else from_step}
+    body: Json = {"from_step": int(from_step) if is_number else from_step}
     if text is not None:
         body["input"] = read_input(text)
     with Api(url, api_key) as api:
-        job = api.fork(job_id, body, f"cli-{uuid.uuid4()}")
+        job = api.call(api.calls.fork(job_id, body, key=None))
     if as_json:
         print_json(job)
         return

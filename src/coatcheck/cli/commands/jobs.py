@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from coatcheck.cli import exit_codes
-from coatcheck.cli.api import Api, Json
+from coatcheck.cli.api import Api, Json, job_path, job_query
 from coatcheck.cli.commands.job_actions import fork, resume, send, steps
 from coatcheck.cli.commands.watch import print_outcome
 from coatcheck.cli.for_each_job import for_each, one_job, several_jobs
@@ -88,12 +88,9 @@ def list_jobs(
         coatcheck jobs list --kind report --label customer=17 --limit 5
         coatcheck jobs list --all --json | jq -r '.jobs[].id'
     """
-    query = [(name, value) for name, value in filters.items() if value is not None]
-    query += [("label", f"{name}:{value}") for name, value in label_pairs(labels)]
-    if since is not None:
-        query.append(("created_after", since))
+    which = job_query(labels=dict(label_pairs(labels)), since=since, **filters)
     with Api(url, api_key) as api:
-        found = api.jobs(query, None if everything else limit)
+        found = api.list_jobs(which, None if everything else limit)
         if as_json:
             _write_page(found)
             return
@@ -115,8 +112,8 @@ def show(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
         coatcheck jobs show 01JD0Z3N6V8Q2T4W6Y8A0C2E4G --json | jq .state
     """
     with Api(url, api_key) as api:
-        job = api.job(job_id)
-        taken = [] if as_json else api.steps(job_id)["steps"]
+        job = api.read_job(job_id)
+        taken = [] if as_json else api.read(f"{job_path(job_id)}/steps", "steps")["steps"]
     if as_json:
         print_json(job)
     else:
@@ -137,7 +134,7 @@ def explain(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
         coatcheck jobs explain 01JD0Z3N6V8Q2T4W6Y8A0C2E4G
     """
     with Api(url, api_key) as api:
-        job = api.job(job_id, explain=True)
+        job = api.read_job(job_id, explain=True)
     reasons = job.get("explain", [])
     if as_json:
         print_json({"id": job["id"], "state": job["state"], "explain": reasons})
@@ -162,7 +159,7 @@ def result(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
         coatcheck jobs result 01JD0Z3N6V8Q2T4W6Y8A0C2E4G | jq .pages
     """
     with Api(url, api_key) as api:
-        job = api.job(job_id)
+        job = api.read_job(job_id)
     if job["state"] == "succeeded":
         print_value(job["result"], raw=as_json)
     elif job["finished_at"] is not None:

@@ -24,9 +24,9 @@ def kinds(as_json: bool, url: str, api_key: str | None) -> None:
         coatcheck kinds --json | jq '.kinds[] | select(.name == "report") | .input_schema'
     """
     with Api(url, api_key) as api:
-        answer = api.kinds()
+        found = api.kinds()
     if as_json:
-        print_json(answer)
+        print_json({"kinds": found})
         return
     print_table(
         (
@@ -44,7 +44,7 @@ def kinds(as_json: bool, url: str, api_key: str | None) -> None:
                 short(kind["timeout_s"] * 1000),
                 describe(kind["input_schema"]),
             )
-            for kind in answer["kinds"]
+            for kind in found
         ],
     )
 

@@ -136,7 +136,7 @@ def limit(
 
 def _list(*, as_json: bool, url: str, api_key: str | None) -> None:
     with Api(url, api_key) as api:
-        answer = api.queues()
+        answer = api.read("/v1/queues", "queues")
     if as_json:
         print_json(answer)
     else:
@@ -145,7 +145,7 @@ def _list(*, as_json: bool, url: str, api_key: str | None) -> None:
 
 def _set_paused(name: str, *, paused: bool, as_json: bool, url: str, api_key: str | None) -> None:
     with Api(url, api_key) as api:
-        queue = api.set_paused(name, paused=paused)
+        queue = api.pause(name) if paused else api.resume(name)
     if as_json:
         print_json(queue)
         return

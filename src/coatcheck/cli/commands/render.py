@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +58,7 @@ def render(
         "output": _kind_of(picture),
     }
     with Api(url, api_key) as api:
-        job = api.submit({"kind": "render", "input": diagram}, f"cli-{uuid.uuid4()}")
-        job = follow(api, job["id"], timeout)
+        job = follow(api, api.submit("render", diagram).id, timeout)
         if job["state"] != "succeeded":
             sys.exit(_say_why_not(job, file))
     with Client(url, api_key) as client:

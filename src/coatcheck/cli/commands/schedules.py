@@ -152,10 +152,10 @@ def create(
     """
     terms["labels"] = dict(label_pairs(labels)) or None
     if terms["start_at"] is not None:
-        terms["start_at"] = _moment(terms["start_at"])
+        terms["start_at"] = datetime.fromisoformat(_moment(terms["start_at"]))
     given = {name: value for name, value in terms.items() if value is not None}
     with Api(url, api_key) as api:
-        schedule = api.put_schedule(name, {"kind": kind, "input": read_input(text), **given})
+        schedule = api.put_schedule(name, kind, read_input(text), **given)
     if as_json:
         print_json(schedule)
     else:
@@ -202,7 +202,7 @@ def trigger(name: str, as_json: bool, url: str, api_key: str | None) -> None:
         id=$(coatcheck schedules trigger nightly)
     """
     with Api(url, api_key) as api:
-        job = api.trigger(name)
+        job = api.trigger(name).job
     if as_json:
         print_json(job)
     else:
@@ -222,7 +222,7 @@ def delete(name: str, as_json: bool, url: str, api_key: str | None) -> None:
         coatcheck schedules delete nightly
     """
     with Api(url, api_key) as api:
-        schedule = api.delete_schedule(name)
+        schedule = api.call(api.calls.schedules.delete(name))
     if as_json:
         print_json(schedule)
     else:
@@ -293,7 +293,7 @@ def _list(*, as_json: bool, url: str, api_key: str | None) -> None:
 
 def _set_paused(name: str, *, paused: bool, as_json: bool, url: str, api_key: str | None) -> None:
     with Api(url, api_key) as api:
-        schedule = api.set_schedule_paused(name, paused=paused)
+        schedule = api.pause_schedule(name) if paused else api.resume_schedule(name)
     if as_json:
         print_json(schedule)
     elif schedule["paused"]:

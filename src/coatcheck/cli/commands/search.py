@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 import click
 
 from coatcheck.cli import exit_codes
-from coatcheck.cli.api import Api
+from coatcheck.cli.api import Api, Json
 from coatcheck.cli.options import JSON_OPTION, SERVER_OPTIONS, label_pairs, options
 from coatcheck.cli.output.terminal import complain, out, plain, print_json
 
@@ -54,10 +55,11 @@ def search(
         coatcheck search "how long are results kept" --collection docs
         coatcheck search "invoice 4711" --mode text --filter year=2026 --json
     """
-    filters = [("filter", f"{name}:{value}") for name, value in label_pairs(wanted)]
+    filters = (("filter", f"{name}:{value}") for name, value in label_pairs(wanted))
+    query = (("q", text), ("k", str(most)), ("mode", mode), *filters)
     with Api(url, api_key) as api:
-        asked = [("q", text), ("k", str(most)), ("mode", mode), *filters]
-        found = api.search(collection, asked)
+        path = f"/v1/collections/{quote(collection, safe='')}/search"
+        found: list[Json] = api.read(path, "results", query=query)["results"]
     if as_json:
         print_json(found)
     else:

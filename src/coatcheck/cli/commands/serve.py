@@ -20,7 +20,7 @@ from coatcheck.cli.server.api_probe import ApiProbe
 from coatcheck.cli.server.listen import listen
 from coatcheck.cli.server.parent import die_with_parent
 from coatcheck.cli.server.supervisor import ChildProcess, Supervisor
-from coatcheck.http.auth.loopback import is_loopback, refuse_without_keys
+from coatcheck.http.auth.loopback import check_bind_address, is_loopback
 from coatcheck.logs import configure_logging
 from coatcheck.settings import PREFIX, Settings, load_settings
 
@@ -62,7 +62,7 @@ def serve(
     if socket_fd is not None:
         listening = socket.socket(fileno=socket_fd)
     else:
-        refuse_without_keys(
+        check_bind_address(
             settings.host, has_keys=_has_keys(settings), everywhere=settings.is_production
         )
         listening = listen(settings.host, settings.port)
@@ -70,7 +70,7 @@ def serve(
         from coatcheck.cli.server.processes import serve_here  # noqa: PLC0415 - see above
 
         supervised = socket_fd is not None
-        serve_here(app, settings, listening, with_worker=in_process, beside_worker=supervised)
+        serve_here(app, settings, listening, with_worker=in_process, has_worker=supervised)
         return
     named = [] if app is None else [app]
     listening.set_inheritable(True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import uuid
+from datetime import datetime
 from typing import Any
 
 import click
@@ -22,6 +22,7 @@ from coatcheck.cli.options import (
 )
 from coatcheck.cli.output.terminal import print_json, say
 from coatcheck.cli.output.time_format import read_moment, read_seconds
+from coatcheck.client.new_job import NewJob
 
 
 @click.command()
@@ -82,17 +83,17 @@ def submit(
         generate-order | coatcheck submit report - --wait --timeout 15m > result.json
         id=$(coatcheck submit greet '"you"' --run-at 10m)
     """
-    body = {"kind": kind, "input": read_input(text)}
+    value = read_input(text)
     optional = {
         **terms,
         "run_at": None if run_at is None else _due(run_at, key),
         "deadline_s": deadline,
         "labels": dict(label_pairs(labels)) or None,
-        "webhook": None if webhook is None else {"url": webhook},
+        "webhook": webhook,
     }
-    body.update({name: value for name, value in optional.items() if value is not None})
+    given = {name: option for name, option in optional.items() if option is not None}
     with Api(url, api_key) as api:
-        job = _submit(api, body, key or f"cli-{uuid.uuid4()}")
+        job = _submit(api, NewJob(kind, value, **given), key)
         if wait:
             if sys.stderr.isatty():
                 say(f"job {job['id']}")
@@ -107,9 +108,9 @@ def submit(
         say(f"Look at it:  coatcheck jobs show {job['id']}{hint}")
 
 
-def _submit(api: Api, body: dict[str, Any], key: str) -> dict[str, Any]:
+def _submit(api: Api, job: NewJob, key: str | None) -> dict[str, Any]:
     try:
-        return api.submit(body, key)
+        return api.call(api.calls.submit(job, key))
     except KeyboardInterrupt:
         say(
             "\nInterrupted before the server answered: the job may have been submitted. "
@@ -118,9 +119,9 @@ def _submit(api: Api, body: dict[str, Any], key: str) -> dict[str, Any]:
         raise
 
 
-def _due(run_at: str, key: str | None) -> str:
+def _due(run_at: str, key: str | None) -> datetime:
     moment, from_now = read_moment(run_at)
     if from_now and key is not None:
         # Told from now, each repetition would be another request, and the key could not hold.
         raise click.UsageError("with --key, write --run-at in full, as 2030-01-31T09:00:00Z")
-    return moment
+    return datetime.fromisoformat(moment)

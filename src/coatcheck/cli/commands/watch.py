@@ -81,7 +81,7 @@ def watch_to_end(api: Api, job_id: str, *, timeout: float | None, raw: bool) -> 
 
 def follow(api: Api, job_id: str, timeout: float | None) -> dict[str, Any]:
     """Return a job when it has ended, or as it stands when the time runs out."""
-    job = api.job(job_id, explain=True)
+    job = api.read_job(job_id, explain=True)
     if job["finished_at"] is not None:
         return job
     with LiveView() as view:
@@ -147,10 +147,10 @@ class _Follower:
         wait = min(POLL_S if self._view.shown else LONG_POLL_S, self._left())
         if self._view.shown:
             moved = self._read_log(wait)
-            self._job = self._api.job(self._job["id"], explain=True)
+            self._job = self._api.read_job(self._job["id"], explain=True)
             self._view.show(self._job)
         else:
-            self._job = self._api.job(self._job["id"], wait=wait)
+            self._job = self._api.read_job(self._job["id"], wait=wait)
             moved = self._job["finished_at"] is not None
         if not moved and time.monotonic() - began < wait / 2:
             # Answered early: the server is about to stop, and another one will come.
@@ -158,7 +158,7 @@ class _Follower:
 
     def _read_log(self, wait: float) -> bool:
         """Show what was added to the log, and tell whether anything was."""
-        page = self._api.events(self._job["id"], self._seen, wait)
+        page = self._api.read_events(self._job["id"], self._seen, wait)
         for event in page["events"]:
             self._seen = event["seq"]
             self._show_event(event)

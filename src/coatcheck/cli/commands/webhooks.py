@@ -11,6 +11,7 @@ from coatcheck.cli.options import JSON_OPTION, SERVER_OPTIONS, list_or_go_on, op
 from coatcheck.cli.output.tables import TableColumn, print_pairs, print_table
 from coatcheck.cli.output.terminal import out, plain, print_json, say
 from coatcheck.cli.output.time_format import relative
+from coatcheck.client.calls.webhooks import State
 from coatcheck.model.webhook import TYPES, DeliveryState
 
 COLUMNS = (
@@ -87,11 +88,8 @@ def create(
         coatcheck webhooks create https://shop.example/jobs
         coatcheck webhooks create https://shop.example/jobs --event job.failed --json
     """
-    body: dict[str, Any] = {"url": address, "description": description}
-    if events:
-        body["events"] = list(events)
     with Api(url, api_key) as api:
-        made = api.create_webhook(body)
+        made = api.webhooks.create(address, events=events or None, description=description)
     if as_json:
         print_json(made)
         return
@@ -110,7 +108,7 @@ def show(webhook_id: str, as_json: bool, url: str, api_key: str | None) -> None:
         coatcheck webhooks show 01J8ZQ4R6T9X2B5N7M1K3C0VDE
     """
     with Api(url, api_key) as api:
-        found = api.webhook(webhook_id)
+        found = api.webhooks.get(webhook_id)
     if as_json:
         print_json(found)
         return
@@ -137,7 +135,7 @@ def enable(webhook_id: str, **given: Any) -> None:
     Examples:
         coatcheck webhooks enable 01J8ZQ4R6T9X2B5N7M1K3C0VDE
     """
-    _steer(webhook_id, "enable", **given)
+    _set_enabled(webhook_id, True, **given)
 
 
 @webhooks.command()
@@ -150,7 +148,7 @@ def disable(webhook_id: str, **given: Any) -> None:
     Examples:
         coatcheck webhooks disable 01J8ZQ4R6T9X2B5N7M1K3C0VDE
     """
-    _steer(webhook_id, "disable", **given)
+    _set_enabled(webhook_id, False, **given)
 
 
 @webhooks.command()
@@ -164,7 +162,7 @@ def delete(webhook_id: str, as_json: bool, url: str, api_key: str | None) -> Non
         coatcheck webhooks delete 01J8ZQ4R6T9X2B5N7M1K3C0VDE
     """
     with Api(url, api_key) as api:
-        gone = api.delete_webhook(webhook_id)
+        gone = api.call(api.calls.webhooks.delete(webhook_id))
     if as_json:
         print_json(gone)
     else:
@@ -184,7 +182,7 @@ def rotate(webhook_id: str | None, as_json: bool, url: str, api_key: str | None)
         coatcheck webhooks rotate 01J8ZQ4R6T9X2B5N7M1K3C0VDE
     """
     with Api(url, api_key) as api:
-        rotated = api.rotate_secret(webhook_id)
+        rotated = api.webhooks.rotate(webhook_id)
     if as_json:
         print_json(rotated)
         return
@@ -202,7 +200,7 @@ def secret(as_json: bool, url: str, api_key: str | None) -> None:
         coatcheck webhooks secret
     """
     with Api(url, api_key) as api:
-        found = api.webhook_secret()
+        found = api.call(api.calls.webhooks.secret())
     if as_json:
         print_json(found)
     else:
@@ -222,7 +220,7 @@ def secret(as_json: bool, url: str, api_key: str | None) -> None:
 def deliveries(
     webhook_id: str | None,
     job_id: str | None,
-    state: str | None,
+    state: State | None,
     limit: int,
     as_json: bool,
     url: str,
@@ -237,9 +235,8 @@ def deliveries(
     """
     if (webhook_id is None) == (job_id is None):
         raise click.UsageError("give either a webhook or --job")
-    place = f"webhooks/{webhook_id}" if job_id is None else f"jobs/{job_id}"
     with Api(url, api_key) as api:
-        found = api.deliveries(place, state, limit)
+        found = api.call(api.calls.webhooks.deliveries(webhook_id, job_id, state, limit))
     if as_json:
         print_json({"deliveries": found})
     else:
@@ -260,17 +257,20 @@ def redeliver(what: str, as_json: bool, url: str, api_key: str | None) -> None:
         coatcheck webhooks redeliver 01J8ZQ4R6T9X2B5N7M1K3C0VDE
     """
     with Api(url, api_key) as api:
-        found = api.redeliver(what) if "." in what else api.redeliver_failed(what)
+        if "." in what:
+            sent, count = api.webhooks.redeliver(what), 1
+        else:
+            count = api.webhooks.redeliver_failed(what)
+            sent = {"deliveries": count}
     if as_json:
-        print_json(found)
+        print_json(sent)
     else:
-        count = 1 if "id" in found else found["deliveries"]
         out().print(f"sent again: {count}", soft_wrap=True)
 
 
 def _list(*, as_json: bool, url: str, api_key: str | None) -> None:
     with Api(url, api_key) as api:
-        found = api.webhooks()
+        found = api.webhooks.list()
     if as_json:
         print_json({"webhooks": found})
         return
@@ -278,9 +278,11 @@ def _list(*, as_json: bool, url: str, api_key: str | None) -> None:
     print_table(COLUMNS, rows)
 
 
-def _steer(webhook_id: str, deed: str, *, as_json: bool, url: str, api_key: str | None) -> None:
+def _set_enabled(
+    webhook_id: str, enabled: bool, *, as_json: bool, url: str, api_key: str | None
+) -> None:
     with Api(url, api_key) as api:
-        found = api.steer_webhook(webhook_id, deed)
+        found = api.call(api.calls.webhooks.set_enabled(webhook_id, enabled))
     if as_json:
         print_json(found)
     else:

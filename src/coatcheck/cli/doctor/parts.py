@@ -36,7 +36,7 @@ def check_parts(database_scheme: str, settings: Settings) -> Iterator[Finding]:
     yield _walls()
     yield from _surfaces()
     yield from _configured(settings)
-    yield from map(_optional, McpSurface().parts())
+    yield from map(_optional, McpSurface().optional_parts())
     yield _kubernetes()
 
 
@@ -85,7 +85,7 @@ def _surfaces() -> Iterator[Finding]:
             yield ok(AREA, f"the surface {name} is left out: {missing} ({advice})")
         else:
             yield ok(AREA, f"the surface {name} can be served")
-            yield from map(_part, surface.parts())
+            yield from map(_part, surface.optional_parts())
 
 
 def _configured(settings: Settings) -> Iterator[Finding]:
@@ -95,7 +95,7 @@ def _configured(settings: Settings) -> Iterator[Finding]:
         yield problem(AREA, str(error), "correct it; nothing is served before that")
         return
     for surface in surfaces:
-        yield from map(_part, surface.parts())
+        yield from map(_part, surface.optional_parts())
 
 
 def _part(part: OptionalPart) -> Finding:

@@ -14,8 +14,8 @@ def check_server(url: str, shown: str, api_key: str | None, *, asked_for: bool) 
     """Ask a server whether it is ready. One that nobody named need not be there."""
     try:
         with Api(url, api_key, timeout=TIMEOUT_S) as api:
-            kinds = len(api.kinds()["kinds"])
-            api.ready()
+            kinds = len(api.kinds())
+            api.read("/readyz", "status")
     except ServerUnreachable:
         advice = "start one with coatcheck serve MODULE:APP, or name another with --url"
         return (problem if asked_for else warning)(AREA, f"nothing answers at {shown}", advice)

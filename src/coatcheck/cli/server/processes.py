@@ -28,10 +28,10 @@ def serve_here(
     listening: socket.socket,
     *,
     with_worker: bool,
-    beside_worker: bool,
+    has_worker: bool,
 ) -> None:
     """Serve HTTP, and work as well if told, until a signal."""
-    alone = partial(api_process, beside_worker=beside_worker)
+    alone = partial(api_process, has_worker=has_worker)
     process = single_process if with_worker else alone
     announce = _announcement(listening, settings)
     loaded = _load(app, settings)

@@ -72,7 +72,7 @@ async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
     for surface in surfaces:
         surface.configure(settings)
     try:
-        tidying = [surface.tidy for surface in surfaces]
+        tidying = [surface.sweep for surface in surfaces]
         async with lifespan.open_engine(app, settings, tidying) as engine:
             yield engine
     finally:
@@ -86,11 +86,11 @@ async def api_process(
     listening: socket.socket,
     announce: Callable[[bool], None],
     *,
-    beside_worker: bool = False,
+    has_worker: bool = False,
 ) -> None:
     """Serve HTTP until SIGTERM."""
     async with open_engine(app, settings) as engine:
-        server = _Server(app, engine, settings, announce, beside_worker=beside_worker)
+        server = _Server(app, engine, settings, announce, has_worker=has_worker)
         _tune_for_answering()
         with _on_stop_signal(lambda: _stop_server(server, engine)):
             await server.serve(sockets=[listening])
@@ -118,7 +118,7 @@ async def single_process(
 ) -> None:
     """Serve HTTP and work in one process, until SIGTERM."""
     async with open_engine(app, settings) as engine:
-        server = _Server(app, engine, settings, announce, beside_worker=True)
+        server = _Server(app, engine, settings, announce, has_worker=True)
         stop = asyncio.Event()
 
         def stop_both() -> None:
@@ -140,7 +140,7 @@ class _Server(uvicorn.Server):
         settings: Settings,
         announce: Callable[[bool], None],
         *,
-        beside_worker: bool,
+        has_worker: bool,
     ) -> None:
         surfaces = surfaces_of(app)
         super().__init__(
@@ -149,7 +149,7 @@ class _Server(uvicorn.Server):
                     engine,
                     settings.origins,
                     pages=not settings.is_production,
-                    beside_worker=beside_worker,
+                    has_worker=has_worker,
                     surfaces=surfaces,
                     cockpit=Cockpit().endpoints,
                 ),

@@ -87,11 +87,11 @@ class Metrics:
         self._counts[_of_kind(STARTED, kind)] += 1
         self._observe(WAIT_TIME, kind, waited_ms)
 
-    def polled(self, kind: str) -> None:
+    def job_polled(self, kind: str) -> None:
         """Count somebody who came back for a job by handing it in again."""
         self._counts[_of_kind(POLLED, kind)] += 1
 
-    def looked(self, outcome: str, interval_s: float) -> None:
+    def worker_polled(self, outcome: str, interval_s: float) -> None:
         """Count a look for work: `found` some, `nothing`, or `failed`; and observe the poll
         interval that was in force. An idle worker does not write for that: after its first look,
         these go along with other counts.
@@ -108,7 +108,7 @@ class Metrics:
     def finished(self, kind: str, queue: str, state: str, ran_ms: int) -> None:
         """Count a job that has ended, and how long its last attempt ran."""
         self._counts[_of_state(FINISHED, kind, state)] += 1
-        self.throughput.ended(queue, kind, state)
+        self.throughput.finished(queue, kind, state)
         self._observe(RUN_TIME, kind, ran_ms)
 
     def settled(self, kind: str, queue: str, outcome: Outcome, *, last: bool, ran_ms: int) -> None:

@@ -52,7 +52,7 @@ RUNS = "resealing-run"
 # Longer than the largest blob takes.
 HELD_MS = 600_000
 # No tenant can have this name: nobody finds the notes among their own.
-NOBODY_S = "-"
+SYSTEM_TENANT = "-"
 
 Progress = Callable[["RekeyProgress"], None]
 
@@ -107,13 +107,13 @@ class Rekeyer:
             await self._store.erase()  # what it was before is not left on the disk either
         finally:
             if self._run is not None:
-                await self._store.delete_record(NOBODY_S, RUNS, RUNS)
+                await self._store.delete_record(SYSTEM_TENANT, RUNS, RUNS)
         return self.done
 
     async def _hold(self) -> None:
         """Begin a run, or go on with it."""
         now = self._clock.now()
-        run = Record(NOBODY_S, RUNS, RUNS, "{}", 0, now, now + HELD_MS)
+        run = Record(SYSTEM_TENANT, RUNS, RUNS, "{}", 0, now, now + HELD_MS)
         version = 0 if self._run is None else self._run.version
         self._run = await self._store.put_record(run, expected_version=version)
         if self._run is None:
@@ -209,17 +209,17 @@ class Rekeyer:
         await self._drop_unless_wanted(blob)
 
     async def _note(self, blob: BlobName) -> None:
-        note = Record(NOBODY_S, NOTES, blob.key, json.dumps(blob), 0, self._clock.now())
+        note = Record(SYSTEM_TENANT, NOTES, blob.key, json.dumps(blob), 0, self._clock.now())
         await self._store.put_record(note)
 
     async def _drop_unless_wanted(self, blob: BlobName) -> None:
         if not await self._store.has_blob(blob):
             await self._blobs.delete(blob.key)
-        await self._store.delete_record(NOBODY_S, NOTES, blob.key)
+        await self._store.delete_record(SYSTEM_TENANT, NOTES, blob.key)
 
     async def _look_after_notes(self) -> None:
         now = self._clock.now()
-        while notes := await self._store.list_records(NOBODY_S, NOTES, now):
+        while notes := await self._store.list_records(SYSTEM_TENANT, NOTES, now):
             for note in notes:
                 await self._drop_unless_wanted(BlobName(*json.loads(note.value)))
 

@@ -56,7 +56,7 @@ class Throughput:
         self._minutes: dict[int, _Counts] = {}
         self._unwritten: set[int] = set()
 
-    def ended(self, queue: str, kind: str, state: str) -> None:
+    def finished(self, queue: str, kind: str, state: str) -> None:
         """Count a job that has ended."""
         minute = self._clock.now() // MINUTE_MS
         counts = self._minutes.setdefault(minute, {})

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from coatcheck.engine.payloads.payloads import LARGEST_SHOWN
+from coatcheck.engine.payloads.payloads import MAX_INLINE_RESULT
 from coatcheck.model.payload import is_reference, read_reference, write_reference
 
 if TYPE_CHECKING:
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from coatcheck.store.base import Report
 
 
-def has_large_steps(payload_store: PayloadStore, steps: Sequence[Step]) -> bool:
+def has_large_results(payload_store: PayloadStore, steps: Sequence[Step]) -> bool:
     """Tell whether any of these has a result that is to be kept apart."""
     return any(step.result is not None and payload_store.is_large(step.result) for step in steps)
 
 
-async def with_steps_stored(payload_store: PayloadStore, lease: Lease, report: Report) -> Report:
+async def offload_step_results(payload_store: PayloadStore, lease: Lease, report: Report) -> Report:
     """Return a report with the results of its steps as they are kept."""
-    if not has_large_steps(payload_store, report.steps):
+    if not has_large_results(payload_store, report.steps):
         return report
     kept = []
     for step in report.steps:
         if step.result is not None and payload_store.is_large(step.result):
-            result = await payload_store.stored(lease.tenant, lease.job_id, step.result)
+            result = await payload_store.offload(lease.tenant, lease.job_id, step.result)
             kept.append(replace(step, result=result))
         else:
             kept.append(step)
     return report._replace(steps=tuple(kept))
 
 
-async def with_results_shown(payload_store: PayloadStore, steps: Sequence[Step]) -> list[Step]:
+async def with_step_results(payload_store: PayloadStore, steps: Sequence[Step]) -> list[Step]:
     """Read results that are kept apart, as long as they are not too large to be shown together."""
-    left = LARGEST_SHOWN
+    left = MAX_INLINE_RESULT
     shown = []
     for step in steps:
         if step.result is not None and is_reference(step.result):
@@ -60,7 +60,7 @@ async def with_results_shown(payload_store: PayloadStore, steps: Sequence[Step])
     return shown
 
 
-async def copied(
+async def copy_large_payloads(
     payload_store: PayloadStore,
     job: JobInsert,
     steps: Sequence[Step],

@@ -69,7 +69,7 @@ RESERVED_MS = 6 * 3_600_000
 LARGEST_PAYLOAD = 1 << 40
 LARGEST_ARTIFACT = 5_000_000_000
 # A larger result is not shown with its job: it has an address of its own.
-LARGEST_SHOWN = 1024 * 1024
+MAX_INLINE_RESULT = 1024 * 1024
 AT_ONCE = 200
 
 
@@ -101,7 +101,7 @@ class PayloadStore:
         written = await self._blobs.put(blob.key, source, limit)
         return BlobReference(blob.key, written.size, written.sha256)
 
-    async def put_apart(
+    async def put_unowned(
         self, blob: BlobName, source: Source, limit: int, within_ms: int = RESERVED_MS
     ) -> BlobDigest:
         """Write a blob that no job has named yet; what fails leaves nothing. It is to be named
@@ -110,7 +110,7 @@ class PayloadStore:
         reserved = min(within_ms, RESERVED_MS)
         return await self._apart(blob, lambda: self._blobs.put(blob.key, source, limit), reserved)
 
-    async def copy_apart(self, key: str, blob: BlobName, most: int) -> BlobDigest:
+    async def copy_unowned(self, key: str, blob: BlobName, most: int) -> BlobDigest:
         """Copy what somebody else has written, and read the copy; what fails leaves none."""
         return await self._apart(blob, lambda: self._blobs.copy(key, blob.key, most))
 
@@ -150,7 +150,7 @@ class PayloadStore:
         """Write a blob to a file, and check it; raises BlobGone, BlobDamaged."""
         await self._blobs.fetch(blob.key, blob.size, blob.sha256, path)
 
-    async def stored(self, tenant: str, job_id: str, text: str) -> str:
+    async def offload(self, tenant: str, job_id: str, text: str) -> str:
         """Return a payload as it is kept: itself, or a reference to a new blob."""
         if not self.is_large(text):
             return text
@@ -177,11 +177,11 @@ class PayloadStore:
 
     # --- jobs
 
-    async def with_inputs_stored(self, jobs: Sequence[JobInsert]) -> list[JobInsert]:
+    async def offload_inputs(self, jobs: Sequence[JobInsert]) -> list[JobInsert]:
         """Return new jobs with their inputs as they are kept."""
 
         async def store(number: int, job: JobInsert) -> None:
-            text = await self.stored(job.tenant, job.id, job.input)
+            text = await self.offload(job.tenant, job.id, job.input)
             kept[number] = job._replace(input=text)
 
         kept = list(jobs)
@@ -199,14 +199,14 @@ class PayloadStore:
         if names:
             await self.remove(names)
 
-    async def with_results_stored(self, settlements: Sequence[Settlement]) -> list[Settlement]:
+    async def offload_results(self, settlements: Sequence[Settlement]) -> list[Settlement]:
         """Return the ends of attempts with their results as they are kept."""
 
         async def stored(settlement: Settlement) -> Settlement:
             lease, outcome, _ = settlement
             if not isinstance(outcome, Succeeded):
                 return settlement
-            result = await self.stored(lease.tenant, lease.job_id, outcome.result)
+            result = await self.offload(lease.tenant, lease.job_id, outcome.result)
             return settlement._replace(outcome=Succeeded(result))
 
         return list(await asyncio.gather(*map(stored, settlements)))
@@ -217,7 +217,7 @@ class PayloadStore:
         """
         if job.result is None or not is_reference(job.result):
             return job
-        if read_reference(job.result).size > LARGEST_SHOWN:
+        if read_reference(job.result).size > MAX_INLINE_RESULT:
             return job
         try:
             return replace(job, result=await self.read(job.result))
@@ -228,7 +228,7 @@ class PayloadStore:
 
     # --- files
 
-    async def keep_artifact(
+    async def save_artifact(
         self, lease: Lease, name: str, source: Source, content_type: str | None
     ) -> Artifact:
         """Keep a file of a running job under a name; raises InvalidInput, TooLarge, StaleLease.
@@ -250,7 +250,7 @@ class PayloadStore:
 
     async def _name(self, lease: Lease, artifact: Artifact, content: str | None = None) -> Artifact:
         if not await self._store.keep_artifact(lease, artifact, content):
-            raise StaleLease(f"job {lease.job_id} is not yours any more")
+            raise StaleLease(f"the lease on job {lease.job_id} is stale")
         return artifact
 
     # --- removing
@@ -291,7 +291,7 @@ class PayloadStore:
         return len(gone)
 
 
-def without_input(error: StoreError, delay_ms: int) -> Outcome:
+def unreadable_input_outcome(error: StoreError, delay_ms: int) -> Outcome:
     """Say what becomes of an attempt whose input could not be read.
 
     While the blob store is away the job is given back, and the attempt does not count.

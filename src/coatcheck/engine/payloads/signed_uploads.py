@@ -39,7 +39,12 @@ from coatcheck.model.artifact import check_content_type
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.record import Record
-from coatcheck.model.upload import NO_SUCH_UPLOAD, UNUSED_KEPT_MS, StoredUpload, check_file_name
+from coatcheck.model.upload import (
+    NO_SUCH_UPLOAD,
+    UNUSED_UPLOAD_TTL_MS,
+    StoredUpload,
+    check_file_name,
+)
 from coatcheck.store.base import Store
 
 if TYPE_CHECKING:
@@ -125,7 +130,9 @@ class SignedUploads:
             return _known(there)
         copy = BlobName(tenant, NOBODY, f"uploads/{upload_id}/{secrets.token_hex(16)}")
         try:
-            written = await self._payload_store.copy_apart(_written_at(upload_id), copy, file.size)
+            written = await self._payload_store.copy_unowned(
+                _written_at(upload_id), copy, file.size
+            )
         except BlobGone:
             if await self.find(upload_id, tenant) is None:  # it was cleared by one who was faster
                 return _known(await self._store.get_upload(tenant, upload_id))
@@ -148,7 +155,7 @@ class SignedUploads:
         tenant, now = copy.tenant, self._clock.now()
         media_type = check_content_type(file.content_type, file.name or "")
         upload = StoredUpload(
-            upload_id, file.name, media_type, *written, copy.key, now, now + UNUSED_KEPT_MS
+            upload_id, file.name, media_type, *written, copy.key, now, now + UNUSED_UPLOAD_TTL_MS
         )
         if await self.find(upload_id, tenant) is None:  # another was faster, or it was given up
             await self._payload_store.remove([copy])

@@ -62,7 +62,7 @@ class UploadReservation:
         """Note what the key stands for, unless that is settled; return which upload it is. Raises
         KeyReused where that one was of another request.
         """
-        held = once.held(self._clock.now())
+        held = once.stored(self._clock.now())
         value = json.dumps({"fingerprint": held.fingerprint, "upload": mine})
         final = replace(
             self._note, value=value, updated_at=self._clock.now(), expires_at=held.expires_at

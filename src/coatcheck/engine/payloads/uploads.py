@@ -2,7 +2,7 @@
 
 1. A blob is noted, for nobody, and the bytes are written while they arrive
    (`engine/payloads/payloads.py`).
-2. The upload is written down under its id. It waits for a job for `UNUSED_KEPT_MS`.
+2. The upload is written down under its id. It waits for a job for `UNUSED_UPLOAD_TTL_MS`.
 3. The submit whose input names it takes it over, in its own transaction: one job, of one tenant.
    From then on it lives and dies with that job's input. A second job is refused.
 
@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.clock import Clock
-from coatcheck.engine.open_requests import OpenPerTenant
+from coatcheck.engine.open_requests import TenantOpenLimit
 from coatcheck.engine.payloads.payloads import PayloadStore
 from coatcheck.engine.payloads.signed_uploads import SignedUploads
 from coatcheck.engine.payloads.upload_idempotency import hold, stands_for_one
@@ -33,7 +33,7 @@ from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.upload import (
     LARGEST_UPLOAD,
     NO_SUCH_UPLOAD,
-    UNUSED_KEPT_MS,
+    UNUSED_UPLOAD_TTL_MS,
     StoredUpload,
     check_file_name,
 )
@@ -59,7 +59,7 @@ class Uploads:
         payload_store: PayloadStore,
         clock: Clock,
         new_id: Callable[[], str],
-        in_flight: OpenPerTenant,
+        in_flight: TenantOpenLimit,
     ) -> None:
         self._store = store
         self._payload_store = payload_store
@@ -78,7 +78,7 @@ class Uploads:
         tenant: str = DEFAULT_TENANT,
         key: str | None = None,
         limit: int | None = None,
-        kept_ms: int = UNUSED_KEPT_MS,
+        kept_ms: int = UNUSED_UPLOAD_TTL_MS,
     ) -> Uploaded:
         """Write a file away while it arrives, of at most `limit` bytes; raises TooLarge,
         InvalidInput, KeyReused, UploadUnderWay, TooManyOpen, and whatever the source does. Nothing
@@ -123,7 +123,7 @@ class Uploads:
             await self.delete(upload.id, tenant)
         return Uploaded(first, replayed=first != upload)
 
-    async def repeats(self, key: str | None, tenant: str) -> bool:
+    async def is_replay(self, key: str | None, tenant: str) -> bool:
         """Tell whether an upload under this key would be one that is there already."""
         return key is not None and await stands_for_one(self._store, self._clock, tenant, key)
 
@@ -138,7 +138,7 @@ class Uploads:
         kept_ms: int,
     ) -> StoredUpload:
         blob = BlobName(tenant, NOBODY, f"uploads/{upload_id}")
-        written = await self._payload_store.put_apart(blob, source, most, kept_ms)
+        written = await self._payload_store.put_unowned(blob, source, most, kept_ms)
         now = self._clock.now()
         upload = StoredUpload(
             upload_id,
@@ -171,7 +171,7 @@ class Uploads:
 
     # --- for jobs
 
-    async def taken_over(
+    async def with_uploads(
         self, jobs: Sequence[JobInsert], ids: Sequence[Sequence[str]]
     ) -> list[JobInsert]:
         """Return new jobs with the uploads that their inputs name; raises InvalidPayload."""
@@ -189,7 +189,7 @@ class Uploads:
                 raise InvalidPayload(str(error), [("/input", str(error))]) from None
         return tuple(found)
 
-    async def copied(self, source_id: str, job: JobInsert) -> JobInsert:
+    async def with_upload_copies(self, source_id: str, job: JobInsert) -> JobInsert:
         """Return a fork with copies of the files of the job it is made from."""
         there = await self._store.uploads_of(job.tenant, source_id)
         copies = []

@@ -205,7 +205,7 @@ class Schedules:
 
     # --- jobs
 
-    async def remember(self, schedule: Schedule, job: Job) -> None:
+    async def record_job(self, schedule: Schedule, job: Job) -> None:
         """Note a job that was made beside the ticks, so that `overlap` knows of it."""
         there: Schedule | None = schedule
         while there is not None and there.last_job != job.id:

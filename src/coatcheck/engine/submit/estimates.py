@@ -53,7 +53,7 @@ class Estimates:
             seconds = self._until_it_has_run(job)
         return max(SHORTEST_S, min(LONGEST_S, math.ceil(seconds)))
 
-    def left_s(self, job: Job) -> int | None:
+    def seconds_left(self, job: Job) -> int | None:
         """Return in how many seconds a job will have ended, as far as anything tells: how far it
         says it has come, or how long others of its kind took.
         """

@@ -7,21 +7,21 @@ from typing import NamedTuple
 from coatcheck.errors import KeyReused
 from coatcheck.store.base import Idempotency
 
-# How long a key makes a request happen once.
-KEYS_HOLD_MS = 86_400_000
+# How long a key is kept, from its first request.
+KEY_TTL_MS = 86_400_000
 
 
 class IdempotencyKey(NamedTuple):
-    """A caller's idempotency key, and what tells its request from another."""
+    """A caller's idempotency key, and the fingerprint of its request."""
 
     key: str
     fingerprint: str
 
-    def held(self, now: int) -> Idempotency:
-        """Return the key as it is written with what was done under it."""
-        return Idempotency(self.key, self.fingerprint, now + KEYS_HOLD_MS)
+    def stored(self, now: int) -> Idempotency:
+        """Return the key as it is stored, with its expiry."""
+        return Idempotency(self.key, self.fingerprint, now + KEY_TTL_MS)
 
     def check(self, fingerprint: str) -> None:
-        """Raise KeyReused unless this is the request that the key was used for before."""
+        """Raise KeyReused unless the key was used for the same request."""
         if fingerprint != self.fingerprint:
             raise KeyReused("this idempotency key was used for another request")

@@ -56,7 +56,7 @@ class _Count:
         self.reading: asyncio.Task[None] | None = None
 
 
-class QuotaBook:
+class QuotaTracker:
     """The counts of one process."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -64,7 +64,7 @@ class QuotaBook:
         self._clock = clock
         self._counts: dict[str, _Count] = {}
 
-    def takes(self, tenant: str, quotas: Quotas, jobs: int, size: int) -> bool:
+    def try_reserve(self, tenant: str, quotas: Quotas, jobs: int, size: int) -> bool:
         """Note jobs that fit by what is known; False where the store has to be asked."""
         count = self._counts.get(tenant)
         if count is None or (count.quotas is not quotas and count.quotas != quotas):
@@ -78,7 +78,7 @@ class QuotaBook:
         count.bytes = larger
         return True
 
-    async def take(self, tenant: str, quotas: Quotas, jobs: int, size: int) -> None:
+    async def reserve(self, tenant: str, quotas: Quotas, jobs: int, size: int) -> None:
         """Note jobs that are about to be submitted; raises QuotaExceeded for too many."""
         count = self._counts.get(tenant)
         if count is None:
@@ -94,7 +94,7 @@ class QuotaBook:
         count.jobs += jobs
         count.bytes += size
 
-    async def check_kept(self, tenant: str, quotas: Quotas, size: int) -> int | None:
+    async def check_storage(self, tenant: str, quotas: Quotas, size: int) -> int | None:
         """Return how many bytes more a tenant may have kept, None for as many as it likes; raises
         QuotaExceeded where a file of this size does not fit. Counted anew for each file.
         """
@@ -107,7 +107,7 @@ class QuotaBook:
             raise _refusal(tenant, "stored_bytes", quotas)
         return room
 
-    def give_back(self, tenant: str, jobs: int, size: int) -> None:
+    def release(self, tenant: str, jobs: int, size: int) -> None:
         """Forget jobs that were not submitted after all."""
         count = self._counts[tenant]
         count.jobs = max(0, count.jobs - jobs)

@@ -373,7 +373,7 @@ class WebhookDispatcher:
         if known is None or now - known[0] > SECRETS_S:
             if len(self._secrets) > 1_000:
                 self._secrets.clear()
-            known = now, await self._webhooks.signing(endpoint.id, endpoint.tenant)
+            known = now, await self._webhooks.signing_secrets(endpoint.id, endpoint.tenant)
             self._secrets[place] = known
         return known[1]
 

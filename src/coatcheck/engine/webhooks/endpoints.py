@@ -95,7 +95,7 @@ class WebhookEndpoints:
         await self._store.put_endpoint(endpoint, WebhookSecret(secret, now), audit=entry)
         return endpoint, secret
 
-    async def change(
+    async def update(
         self,
         endpoint_id: str,
         asked: WebhookSpec,
@@ -196,9 +196,9 @@ class WebhookEndpoints:
 
     async def secret(self, tenant: str = DEFAULT_TENANT) -> str:
         """Return what calls to jobs' own endpoints are signed with."""
-        return (await self.signing(OWN, tenant))[0]
+        return (await self.signing_secrets(OWN, tenant))[0]
 
-    async def signing(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> list[str]:
+    async def signing_secrets(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> list[str]:
         """Return the secrets that count for an endpoint now, the newest first."""
         if endpoint_id == OWN and self._is_set(tenant):
             return [self._default_secret]
@@ -212,12 +212,12 @@ class WebhookEndpoints:
             found = await self._store.secrets_of(tenant, OWN, now)
         return [secret.value for secret in found]
 
-    async def see_to_signing(self, tenant: str) -> None:
+    async def ensure_signing_secret(self, tenant: str) -> None:
         """See once that secrets can be kept here; raises KeyMissing. Where they cannot, nothing
         could ever be sent, and whoever hands in an address hears of it now.
         """
         if not self._can_sign:
-            await self.signing(OWN, tenant)
+            await self.signing_secrets(OWN, tenant)
             self._can_sign = True
 
     def _is_set(self, tenant: str) -> bool:
@@ -225,7 +225,7 @@ class WebhookEndpoints:
 
     # --- jobs' own
 
-    async def callback(self, asked: WebhookSpec, tenant: str) -> Callback:
+    async def resolve_callback(self, asked: WebhookSpec, tenant: str) -> Callback:
         """Check what a job says of its own endpoint; raises InvalidPayload, EgressDenied."""
         try:
             target, events = await self._read(asked)
@@ -235,7 +235,7 @@ class WebhookEndpoints:
         # Jobs of one tenant that call the same server share its slowness.
         return Callback(target.url, f"{tenant} {target.origin}", events)
 
-    async def callbacks(
+    async def resolve_callbacks(
         self, asked: Sequence[tuple[WebhookSpec | None, str]]
     ) -> list[Callback | None]:
         """Do the same for the jobs of a batch, in order; raises for all that are wrong."""
@@ -244,7 +244,7 @@ class WebhookEndpoints:
 
         async def look(webhook: WebhookSpec, tenant: str) -> Callback:
             async with several:
-                return await self.callback(webhook, tenant)
+                return await self.resolve_callback(webhook, tenant)
 
         tasks: list[asyncio.Task[Callback] | None] = []
         for webhook, tenant in asked:

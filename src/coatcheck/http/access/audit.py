@@ -15,11 +15,17 @@ from starlette.responses import Response
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
-from coatcheck.http.access.handlers import only_own, read_time
+from coatcheck.http.access.handlers import only_own
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.jobs.views import dumps
-from coatcheck.http.request.cursor import write_cursor
-from coatcheck.http.request.query import LARGEST_PAGE, PAGE, bound_of, read_number
+from coatcheck.http.request.query import (
+    MAX_PAGE,
+    PAGE,
+    read_number,
+    read_time,
+    upper_bound,
+    write_cursor,
+)
 from coatcheck.ids import first_ulid_at
 from coatcheck.model.audit import Action, AuditEntry, Resource
 from coatcheck.model.names import NAME_RULE, is_name
@@ -49,8 +55,8 @@ def read_filter(query: QueryParams) -> AuditFilter:
         resource=_one_of(query, "resource", Resource),
         resource_id=_name(query, "resource_id"),
         since=None if since is None else first_ulid_at(since),
-        before=bound_of(query.get("cursor"), read_time(query, "until")),
-        limit=read_number(query, "limit", PAGE, 1, LARGEST_PAGE),
+        before=upper_bound(query.get("cursor"), read_time(query, "until")),
+        limit=read_number(query, "limit", PAGE, 1, MAX_PAGE),
     )
 
 

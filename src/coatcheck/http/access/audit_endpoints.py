@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coatcheck.http.access import audit
 from coatcheck.http.endpoint import (
-    Audience,
+    Access,
     Endpoint,
     EndpointResponse,
     Parameter,
@@ -13,7 +13,7 @@ from coatcheck.http.endpoint import (
     ref,
 )
 from coatcheck.http.json_schema import NAME, TEXT, TIME, listed, maybe, whole
-from coatcheck.http.request.query import LARGEST_PAGE
+from coatcheck.http.request.query import MAX_PAGE
 from coatcheck.model.access import Scope
 from coatcheck.model.audit import Action, Resource
 
@@ -29,7 +29,7 @@ AUDIT: tuple[Endpoint, ...] = (
         "List who changed keys, tenants, webhooks, schedules and tasks",
         "audit",
         {200: EndpointResponse("A page of entries, newest first.", as_json(ref("AuditPage")))},
-        refusals=(404,),
+        error_statuses=(404,),
         parameters=(
             Parameter("tenant", "Only this tenant's resources.", NAME),
             Parameter(
@@ -43,7 +43,7 @@ AUDIT: tuple[Endpoint, ...] = (
             Parameter(
                 "limit",
                 "How many.",
-                {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE},
+                {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
             ),
             Parameter(
                 "cursor",
@@ -52,7 +52,7 @@ AUDIT: tuple[Endpoint, ...] = (
             ),
         ),
         needs=Scope.ADMIN,
-        audience=Audience.KEY_OWNER,
+        access=Access.HANDLER_CHECKED,
     ),
 )
 

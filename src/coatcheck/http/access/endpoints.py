@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coatcheck.http.access import handlers
 from coatcheck.http.endpoint import (
-    Audience,
+    Access,
     Endpoint,
     EndpointBody,
     EndpointResponse,
@@ -14,11 +14,11 @@ from coatcheck.http.endpoint import (
     ref,
 )
 from coatcheck.http.json_schema import NAME, TEXT, TIME
-from coatcheck.http.request.query import LARGEST_PAGE
+from coatcheck.http.request.query import MAX_PAGE
 from coatcheck.model.access import Scope
 
 _BODY_REFUSALS = (408, 413, 415, 422)
-_LIMIT = Parameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE})
+_LIMIT = Parameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE})
 _CURSOR = Parameter(
     "cursor",
     "`next_cursor` of the page before.",
@@ -34,10 +34,10 @@ ACCESS: tuple[Endpoint, ...] = (
         "Make a key, which is shown once",
         "keys",
         {201: EndpointResponse("The key.", as_json(ref("NewKey")), ("Location",))},
-        refusals=(404, *_BODY_REFUSALS),
+        error_statuses=(404, *_BODY_REFUSALS),
         body=EndpointBody("Whose, and what for.", as_json(ref("KeyRequest"))),
         needs=Scope.ADMIN,
-        audience=Audience.KEY_OWNER,
+        access=Access.HANDLER_CHECKED,
     ),
     Endpoint(
         "GET",
@@ -47,10 +47,10 @@ ACCESS: tuple[Endpoint, ...] = (
         "List keys",
         "keys",
         {200: EndpointResponse("A page of keys.", as_json(ref("KeyPage")))},
-        refusals=(404,),
+        error_statuses=(404,),
         parameters=(Parameter("tenant", "Only this tenant's.", NAME), _LIMIT, _CURSOR),
         needs=Scope.ADMIN,
-        audience=Audience.KEY_OWNER,
+        access=Access.HANDLER_CHECKED,
     ),
     Endpoint(
         "DELETE",
@@ -60,9 +60,9 @@ ACCESS: tuple[Endpoint, ...] = (
         "Revoke a key",
         "keys",
         {200: EndpointResponse("The key, as it is listed from now on.", as_json(ref("Key")))},
-        refusals=(404,),
+        error_statuses=(404,),
         needs=Scope.ADMIN,
-        audience=Audience.KEY_OWNER,
+        access=Access.HANDLER_CHECKED,
     ),
     Endpoint(
         "GET",
@@ -74,7 +74,7 @@ ACCESS: tuple[Endpoint, ...] = (
         {200: EndpointResponse("A page of tenants.", as_json(ref("TenantPage")))},
         parameters=(_LIMIT, _CURSOR),
         needs=Scope.ADMIN,
-        audience=Audience.OPERATOR,
+        access=Access.OPERATOR,
     ),
     Endpoint(
         "PUT",
@@ -87,10 +87,10 @@ ACCESS: tuple[Endpoint, ...] = (
             200: EndpointResponse("The tenant, changed.", as_json(ref("Tenant"))),
             201: EndpointResponse("The tenant, new.", as_json(ref("Tenant")), ("Location",)),
         },
-        refusals=_BODY_REFUSALS,
+        error_statuses=_BODY_REFUSALS,
         body=EndpointBody("What to change.", as_json(ref("TenantRequest"))),
         needs=Scope.ADMIN,
-        audience=Audience.OPERATOR,
+        access=Access.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -100,8 +100,8 @@ ACCESS: tuple[Endpoint, ...] = (
         "Look at a tenant",
         "tenants",
         {200: EndpointResponse("The tenant.", as_json(ref("Tenant")))},
-        refusals=(404,),
-        audience=Audience.KEY_OWNER,
+        error_statuses=(404,),
+        access=Access.HANDLER_CHECKED,
         kind=KindRule.ALL,
     ),
     Endpoint(
@@ -116,13 +116,13 @@ ACCESS: tuple[Endpoint, ...] = (
                 "The hours in which there was something.", as_json(ref("UsagePage"))
             )
         },
-        refusals=(404,),
+        error_statuses=(404,),
         parameters=(
             Parameter("since", "Hours that begin at this time or later.", TIME),
             Parameter("until", "Hours that begin before this time (now).", TIME),
             Parameter("kind", "Only this kind.", TEXT),
         ),
-        audience=Audience.KEY_OWNER,
+        access=Access.HANDLER_CHECKED,
         kind=KindRule.ALL,
     ),
 )

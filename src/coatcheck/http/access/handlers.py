@@ -13,18 +13,24 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from coatcheck.clock import from_rfc3339, to_rfc3339
+from coatcheck.clock import to_rfc3339
 from coatcheck.engine.auth import Authenticator
-from coatcheck.engine.confirmation import conclude_confirmation
+from coatcheck.engine.confirmation import waive_confirmation
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
 from coatcheck.http.access.models import KeyRequest, TenantRequest
 from coatcheck.http.auth.caller import actor_of, caller_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.jobs.views import dumps
-from coatcheck.http.request.cursor import read_cursor, write_cursor
-from coatcheck.http.request.fields import read_fields
-from coatcheck.http.request.query import LARGEST_PAGE, PAGE, read_number
+from coatcheck.http.request.models import read_model
+from coatcheck.http.request.query import (
+    MAX_PAGE,
+    PAGE,
+    read_cursor,
+    read_number,
+    read_time,
+    write_cursor,
+)
 from coatcheck.model.access import OPERATOR, ApiKey, Scope, Tenant
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.usage import HOUR_MS, Usage
@@ -35,7 +41,7 @@ LONGEST_USAGE_MS = 92 * DAY_MS
 
 async def create_key(request: Request) -> Response:
     """Make a key. It is in this answer and nowhere else: whoever loses it makes another."""
-    asked = await read_fields(request, KeyRequest)
+    asked = await read_model(request, KeyRequest)
     tenant = only_own(request, asked.tenant) or caller_of(request).tenant
     key, shown = await _authenticator(request).create_key(
         tenant,
@@ -44,7 +50,7 @@ async def create_key(request: Request) -> Response:
         expires_at=asked.expires_at,
         actor=actor_of(request),
     )
-    conclude_confirmation()
+    waive_confirmation()
     headers = {"Location": f"/v1/keys/{key.id}", "Cache-Control": "no-store"}
     return Response(dumps({**key_view(key), "key": shown}), 201, headers, JSON)
 
@@ -69,7 +75,7 @@ async def revoke_key(request: Request) -> Response:
     key = await _authenticator(request).revoke_key(
         request.path_params["key_id"], only_own(request, None), actor=actor_of(request)
     )
-    conclude_confirmation()
+    waive_confirmation()
     return Response(dumps(key_view(key)), media_type=JSON)
 
 
@@ -84,14 +90,14 @@ async def list_tenants(request: Request) -> Response:
 
 async def put_tenant(request: Request) -> Response:
     """Make a tenant (201), or change what is said of it (200): at once, for all its keys."""
-    asked = await read_fields(request, TenantRequest)
+    asked = await read_model(request, TenantRequest)
     tenant, is_new = await _authenticator(request).put_tenant(
         request.path_params["owner"],
         status=asked.status,
         quotas=None if asked.quotas is None else asked.quotas.as_quotas(),
         actor=actor_of(request),
     )
-    conclude_confirmation()
+    waive_confirmation()
     headers = {"Location": f"/v1/tenants/{tenant.name}"} if is_new else None
     return Response(dumps(tenant_view(tenant)), 201 if is_new else 200, headers, JSON)
 
@@ -166,21 +172,9 @@ def only_own(request: Request, named: str | None) -> str | None:
 
 
 def _page_of(query: QueryParams) -> tuple[str, int]:
-    limit = read_number(query, "limit", PAGE, 1, LARGEST_PAGE)
+    limit = read_number(query, "limit", PAGE, 1, MAX_PAGE)
     cursor = query.get("cursor")
     return "" if cursor is None else read_cursor(cursor, is_name), limit
-
-
-def read_time(query: QueryParams, name: str) -> int | None:
-    """Read a time of the query."""
-    text = query.get(name)
-    if text is None:
-        return None
-    try:
-        return from_rfc3339(text.replace(" ", "+"))  # a plus sign that was not encoded
-    except ValueError:
-        message = f"{name} is a time as RFC 3339, such as 2030-01-31T09:00:00Z"
-        raise HTTPException(400, message) from None
 
 
 def _authenticator(request: Request) -> Authenticator:

@@ -26,7 +26,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.remote_workers import is_held_by
 from coatcheck.errors import Forbidden, NotFound, Unauthorized
 from coatcheck.http.auth.readers import check_reader, named_job
-from coatcheck.http.endpoint import TENANT, Audience, Endpoint, KindRule
+from coatcheck.http.endpoint import TENANT, Access, Endpoint, KindRule
 from coatcheck.model.access import OPERATOR, Quotas, Scope
 from coatcheck.model.audit import ANONYMOUS
 from coatcheck.model.names import NAME_RULE, is_name
@@ -82,7 +82,7 @@ def is_authorized(request: Request, endpoint: Endpoint, scope: Scope | None) -> 
     caller = caller_of(request)
     if request.scope["query_string"] or scope not in caller.grants or caller.grants[scope]:
         return False
-    if endpoint.audience is not Audience.TENANT or scope is Scope.WORK:
+    if endpoint.access is not Access.TENANT or scope is Scope.WORK:
         return False
     request.scope["coatcheck.tenant"] = caller.tenant
     return True
@@ -108,7 +108,7 @@ async def authorize(request: Request, endpoint: Endpoint) -> None:
 def _check_scope(caller: Caller, endpoint: Endpoint, scope: Scope) -> None:
     if not caller.may(scope):
         raise Forbidden(f"this key does not have the scope {scope}")
-    whole = endpoint.audience is Audience.OPERATOR or scope is Scope.WORK
+    whole = endpoint.access is Access.OPERATOR or scope is Scope.WORK
     if whole and caller.tenant != OPERATOR:
         raise Forbidden(f"this is for keys of the tenant {OPERATOR!r} only")
 
@@ -212,7 +212,7 @@ async def _renew(request: Request, kind: str | None) -> Admission:
 async def _readmit(request: Request) -> None:
     engine: Engine = request.app.state.engine
     keeper, scope = engine.authenticator, request.scope
-    note_readmitted(scope, await keeper.admit_now(scope["coatcheck.token"]), keeper.epoch)
+    note_readmitted(scope, await keeper.authenticate_fresh(scope["coatcheck.token"]), keeper.epoch)
 
 
 def note_readmitted(scope: ASGIScope, caller: Caller, epoch: int | None) -> None:

@@ -31,7 +31,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def refuse_without_keys(host: str, *, has_keys: bool, everywhere: bool = False) -> None:
+def check_bind_address(host: str, *, has_keys: bool, everywhere: bool = False) -> None:
     """Raise unless there are keys, or the server would listen on loopback only and that is enough:
     it is not where keys are asked for `everywhere`.
     """
@@ -43,7 +43,7 @@ def refuse_without_keys(host: str, *, has_keys: bool, everywhere: bool = False) 
         )
 
 
-class Sender(NamedTuple):
+class RequestOrigin(NamedTuple):
     """The headers of a request that tell which page sent it, if one did."""
 
     host: bytes | None
@@ -51,14 +51,14 @@ class Sender(NamedTuple):
     fetch_site: bytes | None
 
     @classmethod
-    def of(cls, headers: Mapping[bytes, bytes]) -> Sender:
+    def of(cls, headers: Mapping[bytes, bytes]) -> RequestOrigin:
         """Read them."""
         get = headers.get
         return cls(get(b"host"), get(b"origin"), get(b"sec-fetch-site"))
 
 
 @lru_cache(maxsize=256)
-def is_local(sender: Sender, allowed: frozenset[str]) -> bool:
+def is_local_request(sender: RequestOrigin, allowed: frozenset[str]) -> bool:
     """Tell whether a request names a loopback host and, if a page sent it, is one of this server or
     of an allowed loopback origin.
     """
@@ -69,20 +69,20 @@ def is_local(sender: Sender, allowed: frozenset[str]) -> bool:
 
 
 @lru_cache(maxsize=256)
-def is_own_page_or_allowed(sender: Sender, allowed: frozenset[str]) -> bool:
+def is_allowed_origin(sender: RequestOrigin, allowed: frozenset[str]) -> bool:
     """Tell whether a request was sent by no page, by one of this server, or by one of an allowed
     origin.
     """
     return _is_own_page(sender) or _is_allowed(sender, allowed)
 
 
-def _is_own_page(sender: Sender) -> bool:
+def _is_own_page(sender: RequestOrigin) -> bool:
     if sender.fetch_site not in (None, b"same-origin", b"none"):
         return False
     return sender.origin is None or _is_same_origin(sender.host or b"", sender.origin)
 
 
-def _is_allowed(sender: Sender, allowed: frozenset[str]) -> bool:
+def _is_allowed(sender: RequestOrigin, allowed: frozenset[str]) -> bool:
     if sender.origin is None:
         return False
     return "*" in allowed or sender.origin.decode("latin-1") in allowed

@@ -31,10 +31,9 @@ from coatcheck.engine.confirmation import Confirmation
 from coatcheck.engine.confirmation import current as confirmations
 from coatcheck.errors import CoatcheckError, StoreUnavailable, Unauthorized
 from coatcheck.http.auth.caller import note_readmitted, token_of
-from coatcheck.http.auth.loopback import Sender, is_local
+from coatcheck.http.auth.loopback import RequestOrigin, is_local_request
 from coatcheck.http.endpoint import Handler
-from coatcheck.http.error_format import ErrorFormats
-from coatcheck.http.errors import ErrorResponse
+from coatcheck.http.errors import ErrorFormats, ErrorResponse
 from coatcheck.http.protocol.response_headers import with_defaults
 from coatcheck.http.request.fast_request import FastRequest
 from coatcheck.logs import correlation_id
@@ -74,14 +73,14 @@ class AccessMiddleware:
         keeper: Authenticator,
         shortcuts: Mapping[tuple[str, str], Handler],
         open_to_all: PublicEndpoints,
-        shapes: ErrorFormats,
+        formats: ErrorFormats,
         origins: frozenset[str],
     ) -> None:
         self._app = app
         self._keeper = keeper
         self._shortcuts = shortcuts
         self._open_to_all = open_to_all
-        self._shapes = shapes
+        self._formats = formats
         self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,13 +100,13 @@ class AccessMiddleware:
         confirming = confirmations.set(confirmation)
         try:
             refusal = None
-            if shortcut is None or not self._remembers(scope, headers):
+            if shortcut is None or not self._cached_caller(scope, headers):
                 refusal = await self._let_in(scope, headers)
             if refusal is not None:
                 await sending.all_of(refusal)
                 return
             if confirmation is not None and "coatcheck.caller" in scope:
-                sending.checks(confirmation, self._shapes, scope["path"])
+                sending.checks(confirmation, self._formats, scope["path"])
             await self._serve(shortcut, scope, receive, sending)
         except ClientDisconnect:
             return  # it left in the middle of its request: there is nobody to answer
@@ -116,7 +115,7 @@ class AccessMiddleware:
                 return
             if sending.started:
                 raise
-            await sending.all_of(self._shapes.answer(error, scope["path"]))
+            await sending.all_of(self._formats.format_exception(error, scope["path"]))
         finally:
             confirmations.reset(confirming)
             correlation_id.reset(token)
@@ -131,18 +130,18 @@ class AccessMiddleware:
         await sending.confirm()
         await sending.all_of(answer)
 
-    def _remembers(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
+    def _cached_caller(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
         """Let in whoever is remembered: for a submit, whose store looks whether that still holds.
         Nobody is refused by it.
         """
         keeper = self._keeper
         if keeper.epoch is None or not (
-            keeper.needs_key or is_local(Sender.of(headers), self._origins)
+            keeper.needs_key or is_local_request(RequestOrigin.of(headers), self._origins)
         ):
             return False
         token = token_of(headers)
         try:
-            caller = keeper.remembers(token)
+            caller = keeper.cached_caller(token)
         except (Unauthorized, StoreUnavailable):
             return False
         if caller is None:
@@ -159,20 +158,20 @@ class AccessMiddleware:
         is_open = self._open_to_all.has(scope["method"], path)
         try:
             if keeper.epoch is None and not is_open:
-                await keeper.confirm()
+                await keeper.refresh_epoch()
             has_keys = keeper.epoch is not None and keeper.needs_key
-            if not has_keys and not is_local(Sender.of(headers), self._origins):
+            if not has_keys and not is_local_request(RequestOrigin.of(headers), self._origins):
                 words = (
                     "this server has no keys: it serves loopback clients, its own pages, and pages "
                     "of loopback origins that COATCHECK_CORS_ORIGINS names"
                 )
-                return self._shapes.refuse(ErrorResponse(403, "not-loopback", words), path)
+                return self._formats.format_error(ErrorResponse(403, "not-loopback", words), path)
             if is_open:
                 return None
             token = token_of(headers)
             scope["coatcheck.caller"] = await self._admit(token)
         except CoatcheckError as error:
-            return self._shapes.answer(error, path)
+            return self._formats.format_exception(error, path)
         scope["coatcheck.token"] = token
         scope["coatcheck.epoch"] = keeper.epoch
         return None
@@ -181,7 +180,7 @@ class AccessMiddleware:
         try:
             return await handler(request)
         except (CoatcheckError, HTTPException) as error:
-            return self._shapes.answer(error, request.scope["path"])
+            return self._formats.format_exception(error, request.scope["path"])
 
     async def _readmit(self, scope: Scope) -> None:
         """Admit the caller of a request again; there is none where everybody may call."""
@@ -192,10 +191,10 @@ class AccessMiddleware:
     async def _admit(self, token: bytes | None) -> Caller:
         keeper = self._keeper
         try:
-            return await keeper.admit_now(token)
+            return await keeper.authenticate_fresh(token)
         except StoreUnavailable:
             # What needs the store will say so; what does not is answered all the same.
-            caller = keeper.remembers(token)
+            caller = keeper.cached_caller(token)
             if caller is None:
                 raise
             return caller
@@ -205,7 +204,7 @@ class _Sending:
     """The way out: every answer carries its id, and leaves only while its caller is confirmed."""
 
     __slots__ = (
-        *("_confirmation", "_correlation", "_path", "_send", "_shapes"),
+        *("_confirmation", "_correlation", "_path", "_send", "_formats"),
         *("rejected", "started"),
     )
 
@@ -213,14 +212,14 @@ class _Sending:
         self._send = send
         self._correlation = correlation
         self._confirmation: Confirmation | None = None
-        self._shapes: ErrorFormats | None = None
+        self._formats: ErrorFormats | None = None
         self._path = ""
         self.started = False
         self.rejected = False  # the caller is not allowed in any more, and has been told
 
-    def checks(self, confirmation: Confirmation, shapes: ErrorFormats, path: str) -> None:
+    def checks(self, confirmation: Confirmation, formats: ErrorFormats, path: str) -> None:
         """Ask this before anything is sent; its refusal is written in the shape of the path."""
-        self._confirmation, self._shapes, self._path = confirmation, shapes, path
+        self._confirmation, self._formats, self._path = confirmation, formats, path
 
     async def confirm(self) -> None:
         """Make sure that the caller is still allowed in. If not, answer that instead, or break off
@@ -228,15 +227,15 @@ class _Sending:
         """
         if self.rejected:
             raise ClientDisconnect
-        confirmation, shapes = self._confirmation, self._shapes
-        if confirmation is None or shapes is None or confirmation.is_fresh(streaming=self.started):
+        confirmation, formats = self._confirmation, self._formats
+        if confirmation is None or formats is None or confirmation.is_fresh(streaming=self.started):
             return
         try:
             await confirmation.ensure(streaming=self.started)
         except CoatcheckError as error:
             self.rejected = True
             if not self.started:
-                await self.all_of(shapes.answer(error, self._path))
+                await self.all_of(formats.format_exception(error, self._path))
             raise ClientDisconnect from None
 
     async def __call__(self, message: Message) -> None:

@@ -80,6 +80,6 @@ async def named_job(request: Request) -> Job:
     if "coatcheck.job" not in scope:
         engine: Engine = request.app.state.engine
         job_id = request.path_params["job_id"]
-        scope["coatcheck.job"] = await engine.glance(job_id, scope["coatcheck.tenant"])
+        scope["coatcheck.job"] = await engine.get_without_result(job_id, scope["coatcheck.tenant"])
     job: Job = scope["coatcheck.job"]
     return job

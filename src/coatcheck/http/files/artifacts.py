@@ -16,14 +16,14 @@ from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
 from coatcheck.http.auth.readers import named_job
 from coatcheck.http.endpoint import JSON
-from coatcheck.http.errors import problem
+from coatcheck.http.errors import problem_response
 from coatcheck.http.jobs.views import artifact_view, dumps
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.job import Job
 
 # Images that hold no programs: an SVG does.
-SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"})
-INERT = {
+INLINE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"})
+SANDBOX_HEADERS = {
     "Content-Security-Policy": "sandbox; default-src 'none'",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -45,7 +45,7 @@ async def get_artifact(request: Request) -> Response:
     job = await named_job(request)
     artifact = _find(job, request.path_params["file"])
     tag = f'"{artifact.sha256}"'
-    headers = {**INERT, "ETag": tag, "Accept-Ranges": "bytes"}
+    headers = {**SANDBOX_HEADERS, "ETag": tag, "Accept-Ranges": "bytes"}
     if _names(request.headers.get("if-none-match", ""), tag):
         return Response(status_code=304, headers=headers)
     headers["Content-Type"] = artifact.content_type
@@ -57,7 +57,7 @@ async def get_artifact(request: Request) -> Response:
         if start >= stop:
             size = {"Content-Range": f"bytes */{artifact.size}"}
             message = f"the file has {artifact.size:,} bytes, and none of them in that range"
-            return problem(416, "range-not-satisfiable", message, headers=size)
+            return problem_response(416, "range-not-satisfiable", message, headers=size)
         status = 206
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{artifact.size}"
     headers["Content-Length"] = str(stop - start)
@@ -75,7 +75,7 @@ def _find(job: Job, name: str) -> Artifact:
 
 
 def _disposition(artifact: Artifact) -> str:
-    how = "inline" if artifact.content_type in SHOWN else "attachment"
+    how = "inline" if artifact.content_type in INLINE_TYPES else "attachment"
     return f'{how}; filename="{artifact.name}"'  # a name has nothing that needs escaping
 
 

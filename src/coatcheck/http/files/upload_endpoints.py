@@ -33,7 +33,7 @@ UPLOADS: tuple[Endpoint, ...] = (
             ),
             201: EndpointResponse("It is durable, and waits for its job.", _UPLOAD, ("Location",)),
         },
-        refusals=(408, 409, 413, 415, 422, 429),
+        error_statuses=(408, 409, 413, 415, 422, 429),
         parameters=(
             IDEMPOTENCY_KEY,
             Parameter("name", "The file's name; a form tells its own.", TEXT),
@@ -65,7 +65,7 @@ UPLOADS: tuple[Endpoint, ...] = (
         "Look at a file that no job has taken over",
         "uploads",
         {200: EndpointResponse("What is known of it.", _UPLOAD)},
-        refusals=(404,),
+        error_statuses=(404,),
         kind=KindRule.DECLARED,
     ),
     Endpoint(
@@ -76,7 +76,7 @@ UPLOADS: tuple[Endpoint, ...] = (
         "Give a file up that no job has taken over",
         "uploads",
         {204: EndpointResponse("It is gone.", {})},
-        refusals=(404,),
+        error_statuses=(404,),
         kind=KindRule.DECLARED,
     ),
     Endpoint(
@@ -91,7 +91,7 @@ UPLOADS: tuple[Endpoint, ...] = (
                 "PUT the bytes there, then complete it.", as_json(ref("SignedUpload"))
             )
         },
-        refusals=(408, 409, 413, 415, 422, 429),
+        error_statuses=(408, 409, 413, 415, 422, 429),
         body=EndpointBody("What will be written.", as_json(ref("SignedRequest"))),
         kind=KindRule.DECLARED,
     ),
@@ -103,7 +103,7 @@ UPLOADS: tuple[Endpoint, ...] = (
         "Say that a file was written to its signed address",
         "uploads",
         {200: EndpointResponse("It was read and hashed, and waits for its job.", _UPLOAD)},
-        refusals=(404, 409, 422),
+        error_statuses=(404, 409, 422),
         description=(
             "409 while nothing was written there. Where it is of another size or SHA-256 than was "
             "said it is removed (422), and can be written again."

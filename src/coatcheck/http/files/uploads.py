@@ -17,10 +17,15 @@ from coatcheck.errors import TooLarge
 from coatcheck.http.auth.caller import quotas_of, tenant_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.jobs.views import dumps
-from coatcheck.http.request.body import media_type_of, refuse_declared, stream_body, too_large
-from coatcheck.http.request.fields import Fields, read_fields
+from coatcheck.http.request.body import (
+    body_too_large,
+    check_declared_length,
+    media_type_of,
+    stream_body,
+)
 from coatcheck.http.request.idempotency import REPLAYED, read_key
-from coatcheck.http.request.multipart import AROUND, read_file
+from coatcheck.http.request.models import RequestModel, read_model
+from coatcheck.http.request.multipart import FORM_OVERHEAD, read_file
 from coatcheck.model.upload import LARGEST_UPLOAD, SHA256_PATTERN, StoredUpload
 
 log = logging.getLogger(__name__)
@@ -28,7 +33,7 @@ log = logging.getLogger(__name__)
 FORM = "multipart/form-data"
 
 
-class SignedRequest(Fields):
+class SignedRequest(RequestModel):
     """What a client is about to write to the blob store itself."""
 
     size: int = Field(ge=0, le=LARGEST_UPLOAD)
@@ -44,10 +49,10 @@ async def upload(request: Request) -> Response:
     engine: Engine = request.app.state.engine
     limit = engine.uploads.limit
     is_form = media_type_of(request) == FORM
-    refuse_declared(request, limit + (AROUND if is_form else 0))
+    check_declared_length(request, limit + (FORM_OVERHEAD if is_form else 0))
     key = read_key(request)
     room = None
-    if not await engine.uploads.repeats(key, tenant_of(request)):
+    if not await engine.uploads.is_replay(key, tenant_of(request)):
         room = await _room(request, 0 if is_form else _declared(request))
     name, content_type = request.query_params.get("name"), request.headers.get("content-type")
     pieces: AsyncIterator[bytes] = stream_body(request)
@@ -65,7 +70,7 @@ async def upload(request: Request) -> Response:
     except TooLarge:
         if room is not None and room < limit:
             await _room(request, room + 1)  # says which quota it is
-        raise too_large(limit) from None
+        raise body_too_large(limit) from None
     log.info("uploaded", extra={"upload": taken.upload.id, "bytes": taken.upload.size})
     headers = {"Location": f"/v1/uploads/{taken.upload.id}"}
     if taken.replayed:
@@ -91,7 +96,7 @@ async def delete_upload(request: Request) -> Response:
 async def sign_upload(request: Request) -> Response:
     """Answer with an address of the blob store that the file can be written to directly."""
     engine: Engine = request.app.state.engine
-    asked = await read_fields(request, SignedRequest)
+    asked = await read_model(request, SignedRequest)
     await _room(request, asked.size)
     file = DeclaredUpload(asked.size, asked.sha256, asked.name, asked.content_type)
     signed = await engine.uploads.signed.begin(file, tenant_of(request))
@@ -123,7 +128,7 @@ async def _room(request: Request, size: int) -> int | None:
     if quotas is None:
         return None
     engine: Engine = request.app.state.engine
-    return await engine.quotas.check_kept(tenant_of(request), quotas, size)
+    return await engine.quotas.check_storage(tenant_of(request), quotas, size)
 
 
 def _declared(request: Request) -> int:

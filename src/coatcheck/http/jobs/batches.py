@@ -17,7 +17,7 @@ from coatcheck.http.endpoint import JSON
 from coatcheck.http.jobs.handlers import read_traceparent
 from coatcheck.http.jobs.models import read_submission
 from coatcheck.http.request.body import media_type_of, parse_json, read_bounded
-from coatcheck.http.request.idempotency import REPLAYED, once_for
+from coatcheck.http.request.idempotency import REPLAYED, read_idempotency_key
 from coatcheck.logs import correlation_id
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job, JobInsert
@@ -37,7 +37,7 @@ async def submit_batch(request: Request) -> Response:
     body = await read_bounded(request, BATCH_BYTES)
     # Megabytes of JSON take a while to read: in a thread, while others are answered.
     entries = await asyncio.to_thread(_parse, body, media_type)
-    once = await asyncio.to_thread(once_for, request, entries)
+    once = await asyncio.to_thread(read_idempotency_key, request, entries)
     submissions = await asyncio.to_thread(
         _read_all, entries, correlation_id.get(), read_traceparent(request)
     )
@@ -45,7 +45,7 @@ async def submit_batch(request: Request) -> Response:
     headers = {}
     jobs: list[Job] | list[JobInsert]
     if once is None:
-        jobs = await engine.accept_batch(submissions)
+        jobs = await engine.insert_batch(submissions)
     else:
         jobs, replayed = await engine.submit_batch(submissions, once)
         headers = {REPLAYED: "true"} if replayed else {}

@@ -15,16 +15,15 @@ from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from coatcheck.engine.bulk import MOST_AT_ONCE, BulkResult
+from coatcheck.engine.bulk import MAX_JOBS, BulkResult
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import LABELS_AT_MOST
 from coatcheck.http.auth.caller import check_kind, tenant_of
 from coatcheck.http.auth.readers import may_manage, may_read
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.jobs.views import dumps
-from coatcheck.http.request.cursor import write_cursor
-from coatcheck.http.request.fields import Fields, read_fields, read_moment
-from coatcheck.http.request.query import bound_of
+from coatcheck.http.request.models import RequestModel, parse_time, read_model
+from coatcheck.http.request.query import upper_bound, write_cursor
 from coatcheck.model.access import Scope
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
@@ -32,13 +31,13 @@ from coatcheck.store.base import JobFilter
 log = logging.getLogger(__name__)
 
 
-class _Which(Fields):
+class _Which(RequestModel):
     kind: str | None = None
     queue: str | None = None
     labels: dict[str, str] = Field(default_factory=dict, max_length=LABELS_AT_MOST)
-    created_after: Annotated[int | None, BeforeValidator(read_moment)] = None
-    created_before: Annotated[int | None, BeforeValidator(read_moment)] = None
-    limit: Annotated[int, Field(ge=1, le=MOST_AT_ONCE)] = MOST_AT_ONCE
+    created_after: Annotated[int | None, BeforeValidator(parse_time)] = None
+    created_before: Annotated[int | None, BeforeValidator(parse_time)] = None
+    limit: Annotated[int, Field(ge=1, le=MAX_JOBS)] = MAX_JOBS
     cursor: str | None = None
     dry_run: bool = False
 
@@ -51,7 +50,7 @@ class _Which(Fields):
             queue=self.queue,
             labels=tuple(self.labels.items()),
             created_after=self.created_after,
-            before=bound_of(self.cursor, self.created_before),
+            before=upper_bound(self.cursor, self.created_before),
             limit=self.limit,
         )
 
@@ -79,7 +78,7 @@ async def resume_jobs(request: Request) -> Response:
     With `dry_run` they are only counted.
     """
     engine: Engine = request.app.state.engine
-    asked = await read_fields(request, ResumeRequest)
+    asked = await read_model(request, ResumeRequest)
     check_kind(request, Scope.WRITE, asked.kind)
     which = asked.filter_for(request, asked.state)
     only = partial(may_read, request)
@@ -92,7 +91,7 @@ async def cancel_jobs(request: Request) -> Response:
     Of those that run, the handlers are told. With `dry_run` they are only counted.
     """
     engine: Engine = request.app.state.engine
-    asked = await read_fields(request, CancelRequest)
+    asked = await read_model(request, CancelRequest)
     check_kind(request, Scope.CANCEL, asked.kind)
     which = asked.filter_for(request, asked.state)
     only = partial(may_manage, request)
@@ -105,7 +104,7 @@ async def delete_jobs(request: Request) -> Response:
     With `dry_run` they are only counted.
     """
     engine: Engine = request.app.state.engine
-    asked = await read_fields(request, DeleteRequest)
+    asked = await read_model(request, DeleteRequest)
     check_kind(request, Scope.WRITE, asked.kind)
     which = asked.filter_for(request, asked.state)
     only = partial(may_manage, request)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
+from coatcheck.engine.bulk import RESUMABLE
 from coatcheck.engine.confirmation import ensure_confirmed
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.resume_fork import RESUMABLE
 from coatcheck.errors import NotFound, StoreUnavailable, Unauthorized
 from coatcheck.http.auth.caller import caller_of
 from coatcheck.http.auth.readers import may_read, named_job
@@ -26,9 +26,9 @@ from coatcheck.http.jobs.events import (
     EVENT_STREAM,
     HEARTBEAT_S,
     RECONNECT_MS,
+    event_stream_response,
     message,
-    read_after,
-    streamed,
+    read_last_event_id,
 )
 from coatcheck.http.jobs.views import dumps
 from coatcheck.http.request.negotiation import accepted_types
@@ -41,14 +41,14 @@ if TYPE_CHECKING:  # a surface is made of calls, and this is one
 
 async def get_card(request: Request) -> Response:
     """Answer with a job's card, or with a stream of them to those who take one."""
-    seen = read_after(request)
+    seen = read_last_event_id(request)
     job = await named_job(request)
     if EVENT_STREAM not in accepted_types(request.headers.get("accept", "*/*")):
         card = await _card(request, job)
         return Response(card, headers={"Cache-Control": "private, no-cache"}, media_type=JSON)
     if seen is not None and job.state.is_terminal and seen == job.last_event:
         return Response(status_code=204)
-    return streamed(request, _stream(request, job))
+    return event_stream_response(request, _stream(request, job))
 
 
 async def _stream(request: Request, job: Job) -> AsyncIterator[str]:
@@ -78,7 +78,7 @@ async def _stream(request: Request, job: Job) -> AsyncIterator[str]:
 
 async def _card(request: Request, job: Job) -> str:
     engine: Engine = request.app.state.engine
-    steps = await engine.outline(job)
+    steps = await engine.steps_without_results(job)
     left = engine.seconds_left(job)
     return dumps(card_view(job, steps, _planned(request, job), left, _actions(request, job)))
 
@@ -88,7 +88,7 @@ def _planned(request: Request, job: Job) -> Sequence[PlannedStep]:
     in.
     """
     surfaces: Mapping[str, Surface] = request.app.state.surfaces
-    return next(filter(None, (each.planned(job) for each in surfaces.values())), ())
+    return next(filter(None, (each.planned_steps(job) for each in surfaces.values())), ())
 
 
 def _actions(request: Request, job: Job) -> dict[str, str | None]:

@@ -18,8 +18,8 @@ from coatcheck.http.endpoint import (
 from coatcheck.http.jobs import batches, events, handlers
 from coatcheck.http.jobs.schemas import STREAMED
 from coatcheck.http.json_schema import ANYTHING, STATE, TEXT, TIME, listed
-from coatcheck.http.request.prefer import LONGEST_WAIT_S
-from coatcheck.http.request.query import LARGEST_LOG_PAGE, LARGEST_PAGE
+from coatcheck.http.request.prefer import MAX_WAIT_S
+from coatcheck.http.request.query import MAX_EVENT_PAGE, MAX_PAGE
 from coatcheck.model.access import Scope
 
 _RETRY = ("Retry-After",)
@@ -29,13 +29,13 @@ _A_JOB = as_json(ref("Job"))
 _WAIT = Parameter(
     "wait",
     "Wait up to this many seconds for the job to end.",
-    {"type": "number", "minimum": 0, "maximum": LONGEST_WAIT_S},
+    {"type": "number", "minimum": 0, "maximum": MAX_WAIT_S},
 )
 _PREFER = Parameter(
     "Prefer",
     "`wait=N` waits up to N seconds for the result, `respond-async` answers at once (RFC 7240).",
     {"type": "string"},
-    place="header",
+    location="header",
 )
 _CURSOR: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
 
@@ -65,7 +65,7 @@ JOBS: tuple[Endpoint, ...] = (
                 links_to_job=True,
             ),
         },
-        refusals=(408, 409, 410, 413, 415, 422, 429),
+        error_statuses=(408, 409, 410, 413, 415, 422, 429),
         parameters=(IDEMPOTENCY_KEY, _PREFER, TRACEPARENT),
         body=EndpointBody("The job.", as_json(ref("JobRequest"))),
         kind=KindRule.REQUEST,
@@ -82,7 +82,7 @@ JOBS: tuple[Endpoint, ...] = (
                 "All are durable.", as_json(ref("Batch")), ("Idempotency-Replayed",)
             )
         },
-        refusals=(408, 409, 410, 413, 415, 422, 429),
+        error_statuses=(408, 409, 410, 413, 415, 422, 429),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
         body=EndpointBody(
             "The jobs: as one JSON document, or one a line.",
@@ -125,7 +125,7 @@ JOBS: tuple[Endpoint, ...] = (
             Parameter("created_after", "Only jobs submitted at this time or later.", TIME),
             Parameter("created_before", "Only jobs submitted before this time.", TIME),
             Parameter("parent", "Only jobs that the job with this id has spawned.", TEXT),
-            Parameter("limit", "How many.", _whole_number(1, LARGEST_PAGE)),
+            Parameter("limit", "How many.", _whole_number(1, MAX_PAGE)),
             Parameter("cursor", "`next_cursor` of the page before.", _CURSOR),
         ),
         kind=KindRule.REQUEST,
@@ -141,11 +141,11 @@ JOBS: tuple[Endpoint, ...] = (
             200: EndpointResponse("The job.", _A_JOB, ("ETag", "Retry-After")),
             304: EndpointResponse("It is still as `If-None-Match` says.", {}, ("ETag",)),
         },
-        refusals=(404, 410),
+        error_statuses=(404, 410),
         parameters=(
             _WAIT,
             Parameter("explain", "1: say what holds it.", {"enum": ["0", "1", "true", "false"]}),
-            Parameter("If-None-Match", "An ETag given before.", TEXT, place="header"),
+            Parameter("If-None-Match", "An ETag given before.", TEXT, location="header"),
         ),
         for_operators=True,
         kind=KindRule.JOB,
@@ -158,7 +158,7 @@ JOBS: tuple[Endpoint, ...] = (
         "Get what a job was submitted with",
         "jobs",
         {200: EndpointResponse("The input, as it was taken in.", as_json(ANYTHING))},
-        refusals=(404, 409, 410),
+        error_statuses=(404, 409, 410),
         kind=KindRule.JOB,
         for_lease_holder=True,
     ),
@@ -173,7 +173,7 @@ JOBS: tuple[Endpoint, ...] = (
             200: EndpointResponse("The result, as the handler returned it.", as_json(ANYTHING)),
             202: EndpointResponse("It has not ended yet: the job.", _A_JOB, _RETRY),
         },
-        refusals=(404, 409, 410),
+        error_statuses=(404, 409, 410),
         parameters=(_WAIT,),
         kind=KindRule.JOB,
     ),
@@ -192,16 +192,16 @@ JOBS: tuple[Endpoint, ...] = (
             ),
             204: EndpointResponse("The log has ended, and you have seen all of it.", {}),
         },
-        refusals=(404, 410),
+        error_statuses=(404, 410),
         parameters=(
             Parameter("after", "Begin after this event.", _whole_number(0, 2**63 - 1)),
-            Parameter("limit", "JSON: how many.", _whole_number(1, LARGEST_LOG_PAGE)),
+            Parameter("limit", "JSON: how many.", _whole_number(1, MAX_EVENT_PAGE)),
             Parameter("wait", "JSON: wait up to so many seconds for an event.", _WAIT.schema),
             Parameter(
                 "Last-Event-ID",
                 "The last event you saw; it goes before `after`.",
                 {"type": "string", "pattern": "^[0-9]{1,18}$"},
-                place="header",
+                location="header",
             ),
         ),
         kind=KindRule.JOB,
@@ -217,7 +217,7 @@ JOBS: tuple[Endpoint, ...] = (
             200: EndpointResponse("It is cancelled, or had ended before.", _A_JOB),
             202: EndpointResponse("It runs; its handler was told to stop.", _A_JOB, _RETRY),
         },
-        refusals=(404, 410),
+        error_statuses=(404, 410),
         needs=Scope.CANCEL,
         for_operators=True,
         kind=KindRule.JOB,
@@ -230,7 +230,7 @@ JOBS: tuple[Endpoint, ...] = (
         "Delete a job that has ended",
         "jobs",
         {200: EndpointResponse("What was removed.", as_json(ref("Receipt")))},
-        refusals=(404, 409, 410),
+        error_statuses=(404, 409, 410),
         for_operators=True,
         kind=KindRule.JOB,
     ),

@@ -22,7 +22,7 @@ from coatcheck.http.auth.readers import named_job
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.jobs.views import event_json, events_json, job_json
 from coatcheck.http.request.negotiation import accepted_types
-from coatcheck.http.request.query import LARGEST_LOG_PAGE, read_number, read_wait
+from coatcheck.http.request.query import MAX_EVENT_PAGE, read_number, read_wait
 from coatcheck.model.event import JobEvent
 from coatcheck.model.job import Job
 
@@ -37,18 +37,18 @@ _LARGEST = 2**63 - 1
 async def get_events(request: Request) -> Response:
     """Stream a job's log, or answer with a page of it to those who take JSON and no stream."""
     engine: Engine = request.app.state.engine
-    after = read_after(request)
-    limit = read_number(request.query_params, "limit", PAGE, 1, LARGEST_LOG_PAGE)
+    after = read_last_event_id(request)
+    limit = read_number(request.query_params, "limit", PAGE, 1, MAX_EVENT_PAGE)
     wait = read_wait(request.query_params)
     job = await engine.payload_store.with_result(await named_job(request))
     if not _takes_stream(request.headers.get("accept", "*/*")):
         return await _page(engine, job, after or 0, limit, wait)
     if after is not None and job.state.is_terminal and after == job.last_event:
         return Response(status_code=204)
-    return streamed(request, _stream(engine, job, after or 0))
+    return event_stream_response(request, _stream(engine, job, after or 0))
 
 
-def streamed(request: Request, stream: AsyncIterator[str]) -> Response:
+def event_stream_response(request: Request, stream: AsyncIterator[str]) -> Response:
     """Answer with a stream; with its head alone where no more is asked for."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     if request.method == "HEAD":
@@ -123,7 +123,7 @@ def message(event: str, number: int, data: str) -> str:
     return f"id: {number}\nevent: {event}\ndata: {data}\n\n"
 
 
-def read_after(request: Request) -> int | None:
+def read_last_event_id(request: Request) -> int | None:
     """Read the number of the last event that a caller has seen."""
     query = request.query_params
     after = read_number(query, "after", 0, 0, _LARGEST) if "after" in query else None

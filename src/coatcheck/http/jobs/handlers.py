@@ -16,7 +16,7 @@ from coatcheck.engine.submit.submission import Submission
 from coatcheck.http.auth.caller import admission_of, caller_of, check_kind, tenant_of
 from coatcheck.http.auth.readers import may_manage, named_job, surface_of
 from coatcheck.http.endpoint import JSON
-from coatcheck.http.errors import problem
+from coatcheck.http.errors import problem_response
 from coatcheck.http.jobs.models import read_submission
 from coatcheck.http.jobs.views import (
     dumps,
@@ -26,11 +26,10 @@ from coatcheck.http.jobs.views import (
     submitted_json,
 )
 from coatcheck.http.request.body import read_json
-from coatcheck.http.request.cursor import write_cursor
 from coatcheck.http.request.fast_response import FastResponse
-from coatcheck.http.request.idempotency import REPLAYED, once_for
+from coatcheck.http.request.idempotency import REPLAYED, read_idempotency_key
 from coatcheck.http.request.prefer import Preference, read_preference
-from coatcheck.http.request.query import read_filter, read_flag, read_wait
+from coatcheck.http.request.query import read_flag, read_job_filter, read_wait, write_cursor
 from coatcheck.logs import correlation_id
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job, JobInsert
@@ -49,19 +48,19 @@ async def submit_job(request: Request) -> Response:
     """Take a job: 202 once it is durable, 200 when it has ended by the time of the answer."""
     engine: Engine = request.app.state.engine
     body = await read_json(request)
-    submission = admitted(
+    submission = authorize_submission(
         request,
         read_submission(
             body, correlation=correlation_id.get(), traceparent=read_traceparent(request)
         ),
     )
     preference = read_preference(request)
-    once = once_for(request, body)
+    once = read_idempotency_key(request, body)
     if preference.wait_s:
         with engine.open_requests.hold(caller_of(request).tenant):
             return await _submit_and_wait(engine, submission, once, preference)
     if once is None:
-        return _accepted(engine, await engine.accept(submission), preference.headers)
+        return _accepted(engine, await engine.insert(submission), preference.headers)
     return await _submit_and_wait(engine, submission, once, preference)
 
 
@@ -71,17 +70,17 @@ async def _submit_and_wait(
     if once is None:
         job, replayed = await engine.submit(submission), False
     else:
-        [job], replayed = await engine.submit_once(submission, once)
+        [job], replayed = await engine.submit_idempotent(submission, once)
     log.debug("submitted", extra={"job_id": job.id, "kind": job.kind, "replayed": replayed})
     if preference.wait_s and not job.state.is_terminal:
-        job = await engine.wait_on(job, preference.wait_s)
+        job = await engine.wait_for_job(job, preference.wait_s)
     headers = {"Location": f"/v1/jobs/{job.id}", **preference.headers}
     if replayed:
         headers[REPLAYED] = "true"
-    return answer_job(engine, job, 200 if job.state.is_terminal else 202, headers)
+    return job_response(engine, job, 200 if job.state.is_terminal else 202, headers)
 
 
-def admitted(request: Request, submission: Submission) -> Submission:
+def authorize_submission(request: Request, submission: Submission) -> Submission:
     """Return a submission for the caller's tenant; raises where the key is not for its kind."""
     check_kind(request, Scope.WRITE, submission.kind)
     return submission._replace(
@@ -110,7 +109,7 @@ async def get_job(request: Request) -> Response:
     """Answer with a job, at once or, with `?wait=N`, when it has ended."""
     engine: Engine = request.app.state.engine
     query = request.query_params
-    job = await engine.wait_on(await named_job(request), read_wait(query))
+    job = await engine.wait_for_job(await named_job(request), read_wait(query))
     extra = position_view(await engine.position(job))
     if read_flag(query, "explain"):
         reasons = [{"code": why.code, "message": why.message} for why in await engine.explain(job)]
@@ -120,7 +119,7 @@ async def get_job(request: Request) -> Response:
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    return answer_job(engine, job, 200, headers, body)
+    return job_response(engine, job, 200, headers, body)
 
 
 async def list_jobs(request: Request) -> Response:
@@ -129,7 +128,7 @@ async def list_jobs(request: Request) -> Response:
     """
     engine: Engine = request.app.state.engine
     check_kind(request, Scope.READ, request.query_params.get("kind"))
-    which = read_filter(request.query_params, tenant_of(request))
+    which = read_job_filter(request.query_params, tenant_of(request))
     # One more than asked for tells whether there is another page.
     found = await engine.list_jobs(which._replace(limit=which.limit + 1))
     page = found[: which.limit]
@@ -142,34 +141,34 @@ async def get_result(request: Request) -> Response:
     """Answer with a job's result alone: 202 while there is none, 409 when there will be none."""
     engine: Engine = request.app.state.engine
     wait = read_wait(request.query_params)
-    job = await engine.wait_on(await named_job(request), wait)
+    job = await engine.wait_for_job(await named_job(request), wait)
     match job.state:
         case State.SUCCEEDED:
             surface = surface_of(request, job)
             if surface is not None and (own := await surface.result(request, job)) is not None:
                 return own
-            return await answer_payload(engine, request, job.result or "null")
+            return await payload_response(engine, request, job.result or "null")
         case State.FAILED:
             said = job.error.message if job.error else "no error was kept"
-            return problem(
+            return problem_response(
                 409,
                 "job-failed",
                 f"job {job.id} failed: {said}",
                 extra={"error": failure_view(job.error), "reason": job.reason},
             )
         case State.CANCELLED:
-            return problem(409, "job-cancelled", f"job {job.id} was cancelled")
-    return answer_job(engine, job, 202)
+            return problem_response(409, "job-cancelled", f"job {job.id} was cancelled")
+    return job_response(engine, job, 202)
 
 
 async def get_input(request: Request) -> Response:
     """Answer with what a job was submitted with, for as long as that is kept."""
     engine: Engine = request.app.state.engine
     job = await named_job(request)
-    return await answer_payload(engine, request, await engine.store.input_of(job.tenant, job.id))
+    return await payload_response(engine, request, await engine.store.input_of(job.tenant, job.id))
 
 
-async def answer_payload(engine: Engine, request: Request, result: str) -> Response:
+async def payload_response(engine: Engine, request: Request, result: str) -> Response:
     """Answer with a JSON text as it is kept, wherever that is."""
     if not is_reference(result):
         return Response(result, media_type=JSON)
@@ -186,7 +185,7 @@ async def cancel_job(request: Request) -> Response:
     engine: Engine = request.app.state.engine
     job = await engine.cancel(request.path_params["job_id"], tenant_of(request))
     log.info("cancel asked", extra={"job_id": job.id, "kind": job.kind})
-    return answer_job(engine, job, 200 if job.state.is_terminal else 202)
+    return job_response(engine, job, 200 if job.state.is_terminal else 202)
 
 
 async def delete_job(request: Request) -> Response:
@@ -219,7 +218,7 @@ def read_traceparent(request: Request) -> str | None:
     return given if given is not None and _TRACEPARENT.fullmatch(given) else None
 
 
-def answer_job(
+def job_response(
     engine: Engine,
     job: Job,
     status: int,

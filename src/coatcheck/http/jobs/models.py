@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import to_json
 
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.http.request.fields import Fields, check_fields, read_moment
+from coatcheck.http.request.models import RequestModel, parse_time, validate_model
 from coatcheck.http.webhooks.models import JobWebhook
 
 # A submission that says no more than this needs no model to be read.
@@ -20,7 +20,7 @@ def encode(value: object) -> str:
     return to_json(value).decode()
 
 
-class JobRequest(Fields):
+class JobRequest(RequestModel):
     """The body of a submission."""
 
     kind: str
@@ -28,7 +28,7 @@ class JobRequest(Fields):
     queue: str | None = None
     priority: int = 0
     labels: dict[str, str] = Field(default_factory=dict)
-    run_at: Annotated[int | None, BeforeValidator(read_moment)] = None
+    run_at: Annotated[int | None, BeforeValidator(parse_time)] = None
     deadline_s: float | None = None
     max_attempts: int | None = None
     webhook: JobWebhook | None = None
@@ -45,7 +45,7 @@ def read_submission(
             correlation_id=correlation,
             traceparent=traceparent,
         )
-    asked = check_fields(body, JobRequest, "a job")
+    asked = validate_model(body, JobRequest, "a job")
     return Submission(
         kind=asked.kind,
         input=encode(asked.input),

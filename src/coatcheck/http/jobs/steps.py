@@ -10,22 +10,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.resume_fork import Fork
+from coatcheck.engine.fork import Fork
 from coatcheck.errors import NotFound
 from coatcheck.http.auth.caller import quotas_of, tenant_of
 from coatcheck.http.endpoint import JSON
-from coatcheck.http.jobs.handlers import answer_job, answer_payload, read_traceparent
+from coatcheck.http.jobs.handlers import job_response, payload_response, read_traceparent
 from coatcheck.http.jobs.views import dumps, steps_json
 from coatcheck.http.request.body import read_json, read_optional_json
-from coatcheck.http.request.fields import Fields, check_fields
-from coatcheck.http.request.idempotency import REPLAYED, once_for, read_key
+from coatcheck.http.request.idempotency import REPLAYED, read_idempotency_key, read_key
+from coatcheck.http.request.models import RequestModel, validate_model
 from coatcheck.http.workers.handlers import LARGEST_SEQ
 from coatcheck.logs import correlation_id
 
 log = logging.getLogger(__name__)
 
 
-class ForkRequest(Fields):
+class ForkRequest(RequestModel):
     """Where a fork begins: the index of a step, from 0, or its name; and another input."""
 
     from_step: Annotated[int, Field(ge=0)] | str
@@ -48,7 +48,7 @@ async def get_step_result(request: Request) -> Response:
     step = await engine.step(request.path_params["job_id"], int(seq), tenant_of(request))
     if step.result is None:
         raise NotFound(f"step {seq} has no result: it is {step.state}")
-    return await answer_payload(engine, request, step.result)
+    return await payload_response(engine, request, step.result)
 
 
 async def send_event(request: Request) -> Response:
@@ -60,7 +60,7 @@ async def send_event(request: Request) -> Response:
     job_id, name = request.path_params["job_id"], request.path_params["name"]
     job = await engine.send(job_id, name, data, tenant_of(request), key=read_key(request))
     log.info("event sent", extra={"job_id": job.id, "kind": job.kind})
-    return answer_job(engine, job, 202)
+    return job_response(engine, job, 202)
 
 
 async def resume_job(request: Request) -> Response:
@@ -71,7 +71,7 @@ async def resume_job(request: Request) -> Response:
     job, changed = await engine.resume(request.path_params["job_id"], tenant_of(request))
     if changed:
         log.info("resumed", extra={"job_id": job.id, "kind": job.kind})
-    return answer_job(engine, job, 202 if changed else 200)
+    return job_response(engine, job, 202 if changed else 200)
 
 
 async def fork_job(request: Request) -> Response:
@@ -80,7 +80,7 @@ async def fork_job(request: Request) -> Response:
     """
     engine: Engine = request.app.state.engine
     body = await read_json(request)
-    asked = check_fields(body, ForkRequest)
+    asked = validate_model(body, ForkRequest)
     fork = Fork(
         source=request.path_params["job_id"],
         from_step=asked.from_step,
@@ -89,9 +89,9 @@ async def fork_job(request: Request) -> Response:
         traceparent=read_traceparent(request),
         quotas=quotas_of(request),
     )
-    job, replayed = await engine.fork(fork, once_for(request, body), tenant_of(request))
+    job, replayed = await engine.fork(fork, read_idempotency_key(request, body), tenant_of(request))
     log.info("forked", extra={"job_id": job.id, "kind": job.kind, "replayed": replayed})
     headers = {"Location": f"/v1/jobs/{job.id}"}
     if replayed:
         headers[REPLAYED] = "true"
-    return answer_job(engine, job, 200 if job.state.is_terminal else 202, headers)
+    return job_response(engine, job, 200 if job.state.is_terminal else 202, headers)

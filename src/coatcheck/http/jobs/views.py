@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coatcheck.clock import to_rfc3339
-from coatcheck.engine.explain import FARTHEST
+from coatcheck.engine.explain import MAX_POSITION
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import JobEvent
 from coatcheck.model.job import Failure, Job, JobInsert
@@ -51,7 +51,7 @@ def position_view(ahead: int | None) -> dict[str, Any]:
     """Write a job's place in its queue, from 1: exact up to a point, then as "1000+"."""
     if ahead is None:
         return {}
-    return {"position": f"{FARTHEST}+" if ahead >= FARTHEST else ahead + 1}
+    return {"position": f"{MAX_POSITION}+" if ahead >= MAX_POSITION else ahead + 1}
 
 
 def event_json(event: JobEvent) -> str:

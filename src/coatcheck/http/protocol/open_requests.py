@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from coatcheck.engine.open_requests import OpenPerTenant
+from coatcheck.engine.open_requests import TenantOpenLimit
 
 
 class LimitOpenRequests:
     """Counts requests by the tenant of their key."""
 
-    def __init__(self, app: ASGIApp, open_requests: OpenPerTenant) -> None:
+    def __init__(self, app: ASGIApp, open_requests: TenantOpenLimit) -> None:
         self._app = app
         self._open_requests = open_requests
 

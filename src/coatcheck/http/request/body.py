@@ -57,7 +57,7 @@ async def read_bounded(request: Request, limit: int) -> bytes:
     """Read a body of at most `limit` bytes; a longer one is refused without being read, and one
     that stops coming is not waited for.
     """
-    refuse_declared(request, limit)
+    check_declared_length(request, limit)
     pieces: list[bytes] = []
     size, more, pace = 0, True, _Pace()
     while more:
@@ -67,18 +67,18 @@ async def read_bounded(request: Request, limit: int) -> bytes:
         piece = message.get("body", b"")
         size += len(piece)
         if size > limit:
-            raise too_large(limit)
+            raise body_too_large(limit)
         pieces.append(piece)
         more = message.get("more_body", False)
     await ensure_confirmed()  # a body that was slow to come must not outlive its key
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def refuse_declared(request: Request, limit: int) -> None:
+def check_declared_length(request: Request, limit: int) -> None:
     """Refuse a body that says itself that it is longer than `limit` bytes."""
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > limit:
-        raise too_large(limit)
+        raise body_too_large(limit)
 
 
 async def stream_body(request: Request) -> AsyncIterator[bytes]:
@@ -242,7 +242,7 @@ def _describe(error: ValueError) -> str:
     return str(error)
 
 
-def too_large(limit: int) -> HTTPException:
+def body_too_large(limit: int) -> HTTPException:
     """Say that a body is too long; the rest of it is not read."""
     return HTTPException(
         413, f"the body is larger than {limit:,} bytes", headers={"Connection": "close"}

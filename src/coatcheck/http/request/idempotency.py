@@ -41,15 +41,15 @@ def read_key(request: Request) -> str | None:
     return key
 
 
-def once_for(request: Request, body: Any) -> IdempotencyKey | None:
+def read_idempotency_key(request: Request, body: Any) -> IdempotencyKey | None:
     """Return the request's key with the fingerprint of method, path and canonical body."""
     key = read_key(request)
     if key is None:
         return None
-    return once_under(key, request.method, request.scope["path"], body)
+    return make_idempotency_key(key, request.method, request.scope["path"], body)
 
 
-def once_under(key: str, method: str, path: str, body: Any) -> IdempotencyKey:
+def make_idempotency_key(key: str, method: str, path: str, body: Any) -> IdempotencyKey:
     """Return a key, however it was given, with the fingerprint of its request."""
     return IdempotencyKey(key, f"{method} {path} {_digest(body)}")
 

@@ -2,8 +2,8 @@
 
 The parts of a form are taken one after the other. The bytes of a file are passed on a piece at a
 time, and never gathered; a field is gathered, and is as small as what a form says of itself: a
-boundary of 70 characters, part headers of `HEADERS_LIMIT` bytes, and `AROUND` bytes in all that are
-no file's. A part that has a file name is a file, any other a field.
+boundary of 70 characters, part headers of `HEADERS_LIMIT` bytes, and `FORM_OVERHEAD` bytes in all
+that are no file's. A part that has a file name is a file, any other a field.
 
 Where a call takes one file and nothing else (`read_file`), what is beside it is refused rather than
 dropped.
@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 HEADERS_LIMIT = 8 * 1024
 LONGEST_BOUNDARY = 70
 # What a form is longer than the files in it, at most.
-AROUND = 64 * 1024
+FORM_OVERHEAD = 64 * 1024
 ALONE = "the form has something beside its file: send the file alone"
 
 
@@ -151,8 +151,8 @@ class _Form:
         except MultipartParseError:
             raise _bad("this is not a form as its boundary says") from None
         self._around += len(piece) - (self._file_bytes - before)
-        if self._around > AROUND:
-            raise _bad(f"the form has more than {AROUND:,} bytes beside its files")
+        if self._around > FORM_OVERHEAD:
+            raise _bad(f"the form has more than {FORM_OVERHEAD:,} bytes beside its files")
         return True
 
     # --- called by the parser

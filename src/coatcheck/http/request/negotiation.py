@@ -23,7 +23,7 @@ def check_request(request: Request, endpoint: Endpoint) -> None:
     """
     if "\0" in request.scope["path"] and request.method in ("GET", "HEAD", "DELETE"):
         raise HTTPException(404, "there is nothing whose name has a NUL character in it")
-    if request.scope["query_string"] and not endpoint.hands_on_query:
+    if request.scope["query_string"] and not endpoint.forwards_query:
         _check_query(request.query_params, endpoint)
     accept, produced = request.headers.get("accept", "*/*"), endpoint.produces
     if accept == "*/*" or not produced or ANY in produced or _accepts(accept, produced):

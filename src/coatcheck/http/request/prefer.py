@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from starlette.requests import Request
 
-LONGEST_WAIT_S = 60
+MAX_WAIT_S = 60
 _WAIT = re.compile(r"wait\s*=\s*\"?(\d{1,9})\"?", re.IGNORECASE)
 
 
@@ -35,6 +35,6 @@ def read_preference(request: Request) -> Preference:
         if text.lower() == "respond-async" and "respond-async" not in applied:
             applied.append("respond-async")
         elif (found := _WAIT.fullmatch(text)) and wait_s is None:
-            wait_s = min(int(found[1]), LONGEST_WAIT_S)
+            wait_s = min(int(found[1]), MAX_WAIT_S)
             applied.append(f"wait={wait_s}")
     return Preference(wait_s or 0, ", ".join(applied))

@@ -13,7 +13,7 @@ from coatcheck.http.endpoint import (
     as_json,
     ref,
 )
-from coatcheck.http.request.query import LARGEST_PAGE
+from coatcheck.http.request.query import MAX_PAGE
 from coatcheck.http.schedules import handlers
 
 _ONE = "/v1/schedules/{schedule}"
@@ -29,9 +29,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "schedules",
         {200: EndpointResponse("A page of handlers, by name.", as_json(ref("SchedulePage")))},
         parameters=(
-            Parameter(
-                "limit", "How many.", {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE}
-            ),
+            Parameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}),
             Parameter(
                 "cursor",
                 "`next_cursor` of the page before.",
@@ -51,7 +49,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
             200: EndpointResponse("It was there, and says this now.", _A_SCHEDULE),
             201: EndpointResponse("It is new.", _A_SCHEDULE, ("Location",)),
         },
-        refusals=(408, 409, 413, 415, 422),
+        error_statuses=(408, 409, 413, 415, 422),
         body=EndpointBody("Which job, and when.", as_json(ref("ScheduleRequest"))),
         kind=KindRule.SCHEDULE,
     ),
@@ -63,7 +61,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "Look at a schedule",
         "schedules",
         {200: EndpointResponse("The schedule.", _A_SCHEDULE)},
-        refusals=(404,),
+        error_statuses=(404,),
         kind=KindRule.SCHEDULE,
     ),
     Endpoint(
@@ -74,7 +72,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "Delete a schedule",
         "schedules",
         {200: EndpointResponse("What it was; its jobs stay.", _A_SCHEDULE)},
-        refusals=(404,),
+        error_statuses=(404,),
         kind=KindRule.SCHEDULE,
     ),
     Endpoint(
@@ -85,7 +83,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "Stop a schedule",
         "schedules",
         {200: EndpointResponse("The schedule; what it has started goes on.", _A_SCHEDULE)},
-        refusals=(404,),
+        error_statuses=(404,),
         kind=KindRule.SCHEDULE,
     ),
     Endpoint(
@@ -96,7 +94,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "Let a schedule go on",
         "schedules",
         {200: EndpointResponse("The schedule, and its next tick.", _A_SCHEDULE)},
-        refusals=(404,),
+        error_statuses=(404,),
         kind=KindRule.SCHEDULE,
     ),
     Endpoint(
@@ -119,7 +117,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
                 links_to_job=True,
             ),
         },
-        refusals=(404, 410, 422, 429),
+        error_statuses=(404, 410, 422, 429),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
         kind=KindRule.SCHEDULE,
     ),
@@ -131,12 +129,12 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "Look ahead: when a schedule is due",
         "schedules",
         {200: EndpointResponse("The next times, in order.", as_json(ref("Ticks")))},
-        refusals=(404,),
+        error_statuses=(404,),
         parameters=(
             Parameter(
                 "limit",
                 "How many (10).",
-                {"type": "integer", "minimum": 1, "maximum": handlers.MOST_TICKS},
+                {"type": "integer", "minimum": 1, "maximum": handlers.MAX_TICKS},
             ),
         ),
         kind=KindRule.SCHEDULE,

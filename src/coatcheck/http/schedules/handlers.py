@@ -15,12 +15,11 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.schedules.schedules import Schedules
 from coatcheck.http.auth.caller import actor_of, admission_of, check_kind, tenant_of
 from coatcheck.http.endpoint import JSON
-from coatcheck.http.jobs.handlers import answer_job, read_traceparent
+from coatcheck.http.jobs.handlers import job_response, read_traceparent
 from coatcheck.http.jobs.views import dumps
 from coatcheck.http.request.body import read_json
-from coatcheck.http.request.cursor import read_cursor, write_cursor
-from coatcheck.http.request.idempotency import REPLAYED, once_for
-from coatcheck.http.request.query import LARGEST_PAGE, PAGE, read_number
+from coatcheck.http.request.idempotency import REPLAYED, read_idempotency_key
+from coatcheck.http.request.query import MAX_PAGE, PAGE, read_cursor, read_number, write_cursor
 from coatcheck.http.schedules.models import read_definition
 from coatcheck.logs import correlation_id
 from coatcheck.model.access import Scope
@@ -29,14 +28,14 @@ from coatcheck.model.schedule import Schedule
 
 log = logging.getLogger(__name__)
 
-TICKS, MOST_TICKS = 10, 100
+TICKS, MAX_TICKS = 10, 100
 
 
 async def list_schedules(request: Request) -> Response:
     """Answer with a page of schedules, by name."""
     query = request.query_params
     check_kind(request, Scope.READ, None)
-    limit = read_number(query, "limit", PAGE, 1, LARGEST_PAGE)
+    limit = read_number(query, "limit", PAGE, 1, MAX_PAGE)
     after = "" if (cursor := query.get("cursor")) is None else read_cursor(cursor, is_name)
     # One more than asked for tells whether there is another page.
     found = await _schedules(request).page(after, limit + 1, tenant_of(request))
@@ -100,7 +99,7 @@ async def trigger_schedule(request: Request) -> Response:
     name = request.path_params["schedule"]
     [job], replayed = await engine.trigger(
         name,
-        once_for(request, None),
+        read_idempotency_key(request, None),
         correlation=correlation_id.get(),
         traceparent=read_traceparent(request),
         tenant=tenant_of(request),
@@ -110,13 +109,13 @@ async def trigger_schedule(request: Request) -> Response:
     headers = {"Location": f"/v1/jobs/{job.id}"}
     if replayed:
         headers[REPLAYED] = "true"
-    return answer_job(engine, job, 200 if job.state.is_terminal else 202, headers)
+    return job_response(engine, job, 200 if job.state.is_terminal else 202, headers)
 
 
 async def get_ticks(request: Request) -> Response:
     """Answer with the next ticks of a schedule; of a paused one, as if it were resumed now."""
     schedules = _schedules(request)
-    count = read_number(request.query_params, "limit", TICKS, 1, MOST_TICKS)
+    count = read_number(request.query_params, "limit", TICKS, 1, MAX_TICKS)
     schedule = await schedules.get(request.path_params["schedule"], tenant_of(request))
     ticks = [to_rfc3339(tick) for tick in schedules.upcoming(schedule, count)]
     return Response(dumps({"ticks": ticks}), media_type=JSON)

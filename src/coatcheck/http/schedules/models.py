@@ -8,18 +8,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from coatcheck.http.jobs.models import encode
-from coatcheck.http.request.fields import Fields, check_fields, read_moment
+from coatcheck.http.request.models import RequestModel, parse_time, validate_model
 from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Overlap, ScheduleDefinition, Timing
 
 
-class ScheduleRequest(Fields):
+class ScheduleRequest(RequestModel):
     """The body: a job without its time, and when it comes back."""
 
     kind: str
     input: Any = None
     cron: str | None = None
     every_s: Annotated[float | None, Field(allow_inf_nan=False)] = None
-    start_at: Annotated[int | None, BeforeValidator(read_moment)] = None
+    start_at: Annotated[int | None, BeforeValidator(parse_time)] = None
     timezone: str = DEFAULT_ZONE
     queue: str | None = None
     priority: int = 0
@@ -32,7 +32,7 @@ class ScheduleRequest(Fields):
 
 def read_definition(name: str, body: Any) -> ScheduleDefinition:
     """Check the shape of a schedule; raises InvalidPayload with a pointer to each problem."""
-    asked = check_fields(body, ScheduleRequest, "a schedule")
+    asked = validate_model(body, ScheduleRequest, "a schedule")
     return ScheduleDefinition(
         name=name,
         kind=asked.kind,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coatcheck.http import docs
 from coatcheck.http.endpoint import (
-    Audience,
+    Access,
     Endpoint,
     EndpointBody,
     EndpointResponse,
@@ -25,7 +25,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "List what can be submitted",
         "kinds",
         {200: EndpointResponse("Every kind, with its schemas.", as_json(ref("KindPage")))},
-        audience=Audience.ANY_KEY,
+        access=Access.AUTHENTICATED,
     ),
     Endpoint(
         "GET",
@@ -35,8 +35,8 @@ OPERATING: tuple[Endpoint, ...] = (
         "Look at one kind",
         "kinds",
         {200: EndpointResponse("The kind.", as_json(ref("Kind")))},
-        refusals=(404,),
-        audience=Audience.ANY_KEY,
+        error_statuses=(404,),
+        access=Access.AUTHENTICATED,
     ),
     Endpoint(
         "GET",
@@ -49,13 +49,13 @@ OPERATING: tuple[Endpoint, ...] = (
         parameters=(
             Parameter(
                 "limit",
-                f"How many ({queues.LARGEST_QUEUE_PAGE:,}).",
-                {"type": "integer", "minimum": 1, "maximum": queues.LARGEST_QUEUE_PAGE},
+                f"How many ({queues.MAX_QUEUE_PAGE:,}).",
+                {"type": "integer", "minimum": 1, "maximum": queues.MAX_QUEUE_PAGE},
             ),
             Parameter("cursor", "`next_cursor` of the page before.", TEXT),
         ),
         needs=Scope.ADMIN,
-        audience=Audience.OPERATOR,
+        access=Access.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -65,9 +65,9 @@ OPERATING: tuple[Endpoint, ...] = (
         "Look at one queue",
         "queues",
         {200: EndpointResponse("The queue.", as_json(ref("Queue")))},
-        refusals=(404,),
+        error_statuses=(404,),
         needs=Scope.ADMIN,
-        audience=Audience.OPERATOR,
+        access=Access.OPERATOR,
     ),
     Endpoint(
         "PUT",
@@ -78,9 +78,9 @@ OPERATING: tuple[Endpoint, ...] = (
         "queues",
         {200: EndpointResponse("The queue; what runs goes on.", as_json(ref("Queue")))},
         body=EndpointBody("The limit, or null for none.", as_json(ref("QueueRequest"))),
-        refusals=(408, 413, 415, 422),
+        error_statuses=(408, 413, 415, 422),
         needs=Scope.ADMIN,
-        audience=Audience.OPERATOR,
+        access=Access.OPERATOR,
     ),
     Endpoint(
         "POST",
@@ -91,7 +91,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "queues",
         {200: EndpointResponse("The queue; what runs goes on.", as_json(ref("Queue")))},
         needs=Scope.ADMIN,
-        audience=Audience.OPERATOR,
+        access=Access.OPERATOR,
     ),
     Endpoint(
         "POST",
@@ -102,7 +102,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "queues",
         {200: EndpointResponse("The queue.", as_json(ref("Queue")))},
         needs=Scope.ADMIN,
-        audience=Audience.OPERATOR,
+        access=Access.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -112,7 +112,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "Does this process live?",
         "operating",
         {200: EndpointResponse("It does.", as_json(ref("Status")))},
-        audience=Audience.EVERYBODY,
+        access=Access.PUBLIC,
     ),
     Endpoint(
         "GET",
@@ -122,7 +122,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "Can jobs be taken in?",
         "operating",
         {200: EndpointResponse("The store takes writes.", as_json(ref("Status")))},
-        audience=Audience.EVERYBODY,
+        access=Access.PUBLIC,
     ),
     Endpoint(
         "GET",
@@ -133,7 +133,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "operating",
         {200: EndpointResponse("Prometheus' text form.", {"text/plain": TEXT})},
         needs=Scope.ADMIN,
-        audience=Audience.OPERATOR,
+        access=Access.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -143,7 +143,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "What this server is, and what your key is good for",
         "operating",
         {200: EndpointResponse("The server, and the caller.", as_json(ref("Server")))},
-        audience=Audience.ANY_KEY,
+        access=Access.AUTHENTICATED,
     ),
     Endpoint(
         "GET",
@@ -154,7 +154,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "operating",
         {200: EndpointResponse("Every worker that is registered.", as_json(ref("WorkerPage")))},
         needs=Scope.ADMIN,
-        audience=Audience.OPERATOR,
+        access=Access.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -165,7 +165,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "operating",
         {200: EndpointResponse("The minutes in which any ended.", as_json(ref("Throughput")))},
         needs=Scope.ADMIN,
-        audience=Audience.OPERATOR,
+        access=Access.OPERATOR,
     ),
 )
 
@@ -179,7 +179,7 @@ PAGES: tuple[Endpoint, ...] = (
         "operating",
         {200: EndpointResponse("OpenAPI 3.1.", as_json({"type": "object"}))},
         hidden=True,
-        audience=Audience.ANY_KEY,
+        access=Access.AUTHENTICATED,
     ),
     Endpoint(
         "GET",
@@ -190,7 +190,7 @@ PAGES: tuple[Endpoint, ...] = (
         "operating",
         {200: EndpointResponse("A page.", {"text/html": TEXT})},
         hidden=True,
-        audience=Audience.ANY_KEY,
+        access=Access.AUTHENTICATED,
     ),
     Endpoint(
         "GET",
@@ -201,6 +201,6 @@ PAGES: tuple[Endpoint, ...] = (
         "operating",
         {200: EndpointResponse("A file.", {"text/css": TEXT, "text/javascript": TEXT})},
         hidden=True,
-        audience=Audience.ANY_KEY,
+        access=Access.AUTHENTICATED,
     ),
 )

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from coatcheck.engine.engine import Engine
-from coatcheck.http.errors import problem
+from coatcheck.http.errors import problem_response
 
 if TYPE_CHECKING:  # which is made of calls, as this is
     from coatcheck.http.surfaces.base import Surface
@@ -30,5 +30,5 @@ async def readyz(request: Request) -> Response:
     engine: Engine = request.app.state.engine
     await engine.store.ping()
     if engine.stopping:
-        return problem(503, "stopping", "this server is about to stop", headers=_ELSEWHERE)
+        return problem_response(503, "stopping", "this server is about to stop", headers=_ELSEWHERE)
     return JSONResponse({"status": "ready"})

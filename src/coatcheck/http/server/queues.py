@@ -14,22 +14,21 @@ from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.jobs.views import dumps
-from coatcheck.http.request.cursor import read_cursor, write_cursor
-from coatcheck.http.request.fields import Fields, read_fields
-from coatcheck.http.request.query import read_number
+from coatcheck.http.request.models import RequestModel, read_model
+from coatcheck.http.request.query import read_cursor, read_number, write_cursor
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.store.base import QueueStatus
 
 log = logging.getLogger(__name__)
 
-LARGEST_QUEUE_PAGE = 1000
+MAX_QUEUE_PAGE = 1000
 
 
 async def list_queues(request: Request) -> Response:
     """Answer with a page of the queues that a kind uses, that hold jobs, or that are paused."""
     engine: Engine = request.app.state.engine
     query = request.query_params
-    limit = read_number(query, "limit", LARGEST_QUEUE_PAGE, 1, LARGEST_QUEUE_PAGE)
+    limit = read_number(query, "limit", MAX_QUEUE_PAGE, 1, MAX_QUEUE_PAGE)
     after = "" if (cursor := query.get("cursor")) is None else read_cursor(cursor, is_name)
     rest = [queue for queue in await engine.queues() if queue.name > after]
     more = write_cursor(rest[limit - 1].name) if len(rest) > limit else None
@@ -56,7 +55,7 @@ async def resume_queue(request: Request) -> Response:
     return await _set_paused(request, paused=False)
 
 
-class QueueRequest(Fields):
+class QueueRequest(RequestModel):
     """How a queue should be."""
 
     # Said in any case: what is left out by mistake must not lift a limit.
@@ -67,7 +66,7 @@ async def put_queue(request: Request) -> Response:
     """Limit how many jobs of a queue run at once, or lift the limit."""
     engine: Engine = request.app.state.engine
     name = _name(request)
-    asked = await read_fields(request, QueueRequest)
+    asked = await read_model(request, QueueRequest)
     await engine.limit_queue(name, asked.concurrency)
     log.info("queue limited", extra={"queue": name, "concurrency": asked.concurrency})
     return await _answer(engine, name)

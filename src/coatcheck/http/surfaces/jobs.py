@@ -1,7 +1,7 @@
-"""`GET /jobs/{id}`: an address that the documents of several surfaces give to jobs of theirs.
+"""`GET /jobs/{id}`: a path that the documents of several surfaces use for their jobs.
 
-The job says whose it is, and that surface shows it. To everybody else it is not there: nor is a job
-that has been deleted, for these documents know of no tombstones.
+The job's surface builds the response. A job of another surface, or a deleted one, answers 404:
+these documents have no tombstones.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ NOT_FOUND = "Job not found"
 ERROR = {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
 
 
-def refuse(refusal: ErrorResponse, _path: str) -> Response:
-    """Write a refusal as both documents do: one sentence."""
-    status, said = refusal.status, refusal.detail
+def format_error(error: ErrorResponse, _path: str) -> Response:
+    """Serialize an error as `{"error": "..."}`."""
+    status, detail = error.status, error.detail
     if status in (404, 410):
-        status, said = 404, NOT_FOUND
-    return JSONResponse({"error": said}, status, refusal.headers)
+        status, detail = 404, NOT_FOUND
+    return JSONResponse({"error": detail}, status, error.headers)
 
 
-def endpoint_for(surfaces: Mapping[str, Surface]) -> Endpoint:
-    """Make the call that shows the jobs of these surfaces."""
+def show_job_endpoint(surfaces: Mapping[str, Surface]) -> Endpoint:
+    """Build the endpoint that shows the jobs of these surfaces."""
 
     async def show_job(request: Request) -> Response:
-        """Show a job in the words of the surface it came in by."""
+        """Return a job in the format of its surface."""
         engine: Engine = request.app.state.engine
         job = await engine.payload_store.with_result(await named_job(request))
         surface = surfaces.get(job.surface)
         if surface is None:
             raise NotFound(NOT_FOUND)
-        return await surface.show(request, job)
+        return await surface.show_job(request, job)
 
     return Endpoint(
         "GET",
         f"{PREFIX}/{{job_id}}",
         show_job,
         "showJob",
-        "Show a job as its surface does",
+        "Show a job in the format of its surface",
         "surfaces",
         {
             200: EndpointResponse(
-                "The job, as its surface's document says.", {JSON: {"type": "object"}}
+                "The job, as its surface's document specifies.", {JSON: {"type": "object"}}
             )
         },
-        refusals=(404,),
+        error_statuses=(404,),
         kind=KindRule.JOB,
-        refused_as={JSON: ERROR},
+        error_media={JSON: ERROR},
     )

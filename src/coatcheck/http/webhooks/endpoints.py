@@ -14,7 +14,7 @@ from coatcheck.http.endpoint import (
     as_json,
     ref,
 )
-from coatcheck.http.request.query import LARGEST_PAGE
+from coatcheck.http.request.query import MAX_PAGE
 from coatcheck.http.webhooks import handlers
 from coatcheck.model.access import Scope
 from coatcheck.model.webhook import TYPES, DeliveryState
@@ -25,7 +25,7 @@ _DELIVERY = "/v1/webhooks/deliveries/{delivery}"
 _A_WEBHOOK = as_json(ref("Webhook"))
 _SECRET = as_json(ref("NewSecret"))
 _PAGING = (
-    Parameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE}),
+    Parameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}),
     Parameter(
         "cursor",
         "`next_cursor` of the page before.",
@@ -76,7 +76,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
                 "It, and its secret: the only time.", as_json(ref("NewWebhook")), ("Location",)
             )
         },
-        refusals=(409, *_TAKEN_IN),
+        error_statuses=(409, *_TAKEN_IN),
         body=_BODY,
         kind=KindRule.ALL,
     ),
@@ -99,7 +99,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "Replace the secret of jobs' own webhooks",
         "webhooks",
         {200: EndpointResponse("The new one.", _SECRET)},
-        refusals=(409,),
+        error_statuses=(409,),
         kind=KindRule.ALL,
     ),
     Endpoint(
@@ -110,7 +110,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "Look at a delivery",
         "webhooks",
         {200: EndpointResponse("The delivery and its tries.", as_json(ref("Delivery")))},
-        refusals=(404,),
+        error_statuses=(404,),
         kind=KindRule.ALL,
     ),
     Endpoint(
@@ -121,7 +121,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "Send a delivery again",
         "webhooks",
         {202: EndpointResponse("It is due now.", as_json(ref("Delivery")))},
-        refusals=(404,),
+        error_statuses=(404,),
         kind=KindRule.ALL,
     ),
     Endpoint(
@@ -132,7 +132,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "Look at a webhook",
         "webhooks",
         {200: EndpointResponse("The webhook.", _A_WEBHOOK)},
-        refusals=(404,),
+        error_statuses=(404,),
         kind=KindRule.ALL,
     ),
     Endpoint(
@@ -143,7 +143,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "Change a webhook",
         "webhooks",
         {200: EndpointResponse("It says this now.", _A_WEBHOOK)},
-        refusals=(404, *_TAKEN_IN),
+        error_statuses=(404, *_TAKEN_IN),
         body=_BODY,
         kind=KindRule.ALL,
     ),
@@ -155,7 +155,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "Delete a webhook",
         "webhooks",
         {200: EndpointResponse("What it was.", _A_WEBHOOK)},
-        refusals=(404,),
+        error_statuses=(404,),
         kind=KindRule.ALL,
     ),
     _steering("enable", handlers.enable_webhook, "Let a webhook be called again"),
@@ -168,7 +168,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "Replace a webhook's secret",
         "webhooks",
         {200: EndpointResponse("The new one.", _SECRET)},
-        refusals=(404,),
+        error_statuses=(404,),
         kind=KindRule.ALL,
     ),
     Endpoint(
@@ -183,7 +183,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
                 "A page of deliveries, newest first.", as_json(ref("DeliveryPage"))
             )
         },
-        refusals=(404,),
+        error_statuses=(404,),
         parameters=_DELIVERIES,
         kind=KindRule.ALL,
     ),
@@ -195,7 +195,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "Send again what a webhook has not taken",
         "webhooks",
         {202: EndpointResponse("How many are due now.", as_json(ref("Redelivered")))},
-        refusals=(404,),
+        error_statuses=(404,),
         kind=KindRule.ALL,
     ),
     Endpoint(
@@ -210,7 +210,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
                 "A page of deliveries, newest first.", as_json(ref("DeliveryPage"))
             )
         },
-        refusals=(404, 410),
+        error_statuses=(404, 410),
         parameters=_DELIVERIES,
         kind=KindRule.JOB,
     ),

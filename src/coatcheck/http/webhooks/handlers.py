@@ -15,9 +15,8 @@ from coatcheck.engine.webhooks.endpoints import WebhookEndpoints
 from coatcheck.http.auth.caller import actor_of, check_kind, tenant_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.jobs.views import dumps
-from coatcheck.http.request.cursor import read_cursor, write_cursor
-from coatcheck.http.request.fields import read_fields
-from coatcheck.http.request.query import LARGEST_PAGE, PAGE, read_number
+from coatcheck.http.request.models import read_model
+from coatcheck.http.request.query import MAX_PAGE, PAGE, read_cursor, read_number, write_cursor
 from coatcheck.http.webhooks.models import WebhookRequest
 from coatcheck.model.access import Scope
 from coatcheck.model.webhook import (
@@ -40,7 +39,7 @@ _NOT_KEPT = {"Cache-Control": "no-store"}
 
 async def create_webhook(request: Request) -> Response:
     """Have all jobs' events told to an address; its secret is in this answer and in no other."""
-    asked = await read_fields(request, WebhookRequest)
+    asked = await read_model(request, WebhookRequest)
     endpoint, secret = await _webhooks(request).create(
         asked.asked(), asked.description, tenant_of(request), actor=actor_of(request)
     )
@@ -52,7 +51,7 @@ async def create_webhook(request: Request) -> Response:
 async def list_webhooks(request: Request) -> Response:
     """Answer with a page of webhooks, the oldest first."""
     query = request.query_params
-    limit = read_number(query, "limit", PAGE, 1, LARGEST_PAGE)
+    limit = read_number(query, "limit", PAGE, 1, MAX_PAGE)
     after = "" if (cursor := query.get("cursor")) is None else read_cursor(cursor)
     found = await _webhooks(request).page(after, limit + 1, tenant_of(request))
     more = write_cursor(found[limit - 1].id) if len(found) > limit else None
@@ -67,9 +66,9 @@ async def get_webhook(request: Request) -> Response:
 
 async def put_webhook(request: Request) -> Response:
     """Change where a webhook leads and what it hears of; it is enabled then. Its secret stays."""
-    asked = await read_fields(request, WebhookRequest)
+    asked = await read_model(request, WebhookRequest)
     webhooks = _webhooks(request)
-    endpoint = await webhooks.change(
+    endpoint = await webhooks.update(
         _id(request), asked.asked(), asked.description, tenant_of(request), actor=actor_of(request)
     )
     log.info("webhook changed", extra={"webhook": endpoint.id})
@@ -138,13 +137,13 @@ async def list_webhook_deliveries(request: Request) -> Response:
 async def list_job_deliveries(request: Request) -> Response:
     """Answer with a page of what was told of a job, and to whom, newest first."""
     engine: Engine = request.app.state.engine
-    job = await engine.glance(request.path_params["job_id"], tenant_of(request))
+    job = await engine.get_without_result(request.path_params["job_id"], tenant_of(request))
     return await _list(request, DeliveryFilter(tenant_of(request), job_id=job.id))
 
 
 async def _list(request: Request, which: DeliveryFilter) -> Response:
     query = request.query_params
-    limit = read_number(query, "limit", PAGE, 1, LARGEST_PAGE)
+    limit = read_number(query, "limit", PAGE, 1, MAX_PAGE)
     state = None
     if (given := query.get("state")) is not None:
         if given not in list(DeliveryState):

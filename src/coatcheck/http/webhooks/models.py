@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from coatcheck.engine.webhooks.endpoints import WebhookSpec
-from coatcheck.http.request.fields import Fields
+from coatcheck.http.request.models import RequestModel
 
 
-class JobWebhook(Fields):
+class JobWebhook(RequestModel):
     """Whom to call about a job, and for which events (its end)."""
 
     url: str

@@ -18,8 +18,8 @@ from coatcheck.errors import CoatcheckError, InvalidPayload, NotFound, StaleLeas
 from coatcheck.http.auth.caller import caller_of, check_kind, tenant_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.jobs.views import dumps, job_json
-from coatcheck.http.request.fields import Fields, read_fields, read_moment
-from coatcheck.http.request.prefer import LONGEST_WAIT_S
+from coatcheck.http.request.models import RequestModel, parse_time, read_model
+from coatcheck.http.request.prefer import MAX_WAIT_S
 from coatcheck.http.request.query import whole_number
 from coatcheck.model.access import Scope
 from coatcheck.model.event import EventType, NewJobEvent
@@ -36,15 +36,15 @@ MOST_STEPS = 100
 _SHOWS_JOB = "coatcheck.shows_job"  # whether a lease call may answer with the job itself
 
 
-class ClaimRequest(Fields):
+class ClaimRequest(RequestModel):
     """Which kinds a worker can run, how many jobs it wants, how long it waits for the first."""
 
     kinds: Annotated[list[str], Field(min_length=1, max_length=100)]
     max: Annotated[int, Field(ge=1, le=MOST_CLAIMED)] = 1
-    wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = 0
+    wait: Annotated[float, Field(ge=0, le=MAX_WAIT_S)] = 0
 
 
-class ProgressRequest(Fields):
+class ProgressRequest(RequestModel):
     """How far the job has come, in which phase, and a line for its log."""
 
     done: Annotated[float, Field(allow_inf_nan=False)] | None = None
@@ -54,13 +54,13 @@ class ProgressRequest(Fields):
     log: str | None = None
 
 
-class CompleteRequest(Fields):
+class CompleteRequest(RequestModel):
     """What the job has come to."""
 
     result: Any = None
 
 
-class FailRequest(Fields):
+class FailRequest(RequestModel):
     """Why the attempt failed, and whether another one may help."""
 
     code: Annotated[str, Field(min_length=1, max_length=100)]
@@ -69,7 +69,7 @@ class FailRequest(Fields):
     retry_after_s: Annotated[float, Field(ge=0, le=365 * 86_400)] | None = None
 
 
-class StepError(Fields):
+class StepError(RequestModel):
     """Why a step failed."""
 
     code: Annotated[str, Field(min_length=1, max_length=100)]
@@ -77,7 +77,7 @@ class StepError(Fields):
     detail: str | None = None
 
 
-class StepRequest(Fields):
+class StepRequest(RequestModel):
     """A step that the job has taken: the so-many-th of the job, what it is called, how it ended."""
 
     seq: Annotated[int, Field(ge=0, le=LARGEST_SEQ)]
@@ -86,12 +86,12 @@ class StepRequest(Fields):
     occurrence: Annotated[int, Field(ge=0, le=LARGEST_SEQ)] = 0
     state: Literal["succeeded", "failed"] = "succeeded"
     attempts: Annotated[int, Field(ge=1, le=LARGEST_SEQ)] = 1
-    started_at: Annotated[int | None, BeforeValidator(read_moment)] = None
+    started_at: Annotated[int | None, BeforeValidator(parse_time)] = None
     result: Any = None
     error: StepError | None = None
 
 
-class StepsRequest(Fields):
+class StepsRequest(RequestModel):
     """Steps to be written, all or none."""
 
     steps: Annotated[list[StepRequest], Field(min_length=1, max_length=MOST_STEPS)]
@@ -100,11 +100,11 @@ class StepsRequest(Fields):
 async def claim_jobs(request: Request) -> Response:
     """Take jobs to run. Whoever takes them keeps them by a heartbeat before each lease is over."""
     engine: Engine = request.app.state.engine
-    asked = await read_fields(request, ClaimRequest)
+    asked = await read_model(request, ClaimRequest)
     for kind in asked.kinds:
         check_kind(request, Scope.WORK, kind)
     host = request.client.host if request.client else "somewhere"
-    remote = engine.remote
+    remote = engine.remote_workers
     claims = await remote.claim(
         *(asked.kinds, asked.max, asked.wait, host, request.is_disconnected),
         key_id=caller_of(request).key_id,
@@ -112,7 +112,7 @@ async def claim_jobs(request: Request) -> Response:
     try:
         await ensure_confirmed()
     except CoatcheckError:
-        await remote.give_back(claims)
+        await remote.release(claims)
         raise
     listed = ",".join(_claim_json(claim, tenant_of(request)) for claim in claims)
     return Response(f'{{"lease_s":{remote.lease_s:g},"claims":[{listed}]}}', media_type=JSON)
@@ -121,15 +121,15 @@ async def claim_jobs(request: Request) -> Response:
 async def beat(request: Request) -> Response:
     """Keep a lease; the answer tells whether somebody wants the job cancelled."""
     engine: Engine = request.app.state.engine
-    answer = await engine.remote.beat(await _held_lease(request))
-    said = {"lease_s": engine.remote.lease_s, "cancel_requested": answer.cancel_requested}
+    answer = await engine.remote_workers.heartbeat(await _held_lease(request))
+    said = {"lease_s": engine.remote_workers.lease_s, "cancel_requested": answer.cancel_requested}
     return Response(dumps(said), media_type=JSON)
 
 
 async def report_progress(request: Request) -> Response:
     """Say how far a job has come."""
     engine: Engine = request.app.state.engine
-    asked = await read_fields(request, ProgressRequest)
+    asked = await read_model(request, ProgressRequest)
     lease = await _held_lease(request)
     progress = None
     if asked.done is not None:
@@ -138,7 +138,7 @@ async def report_progress(request: Request) -> Response:
         raise InvalidPayload("progress needs `done`", [("/done", "tell it beside the others")])
     entry = json.dumps({"message": asked.log}, ensure_ascii=False)
     events = () if asked.log is None else (NewJobEvent(EventType.LOG, entry),)
-    await engine.remote.report(lease, Report(progress, asked.phase, events))
+    await engine.remote_workers.report(lease, Report(progress, asked.phase, events))
     return await _answer(engine, request)
 
 
@@ -148,10 +148,10 @@ async def record_steps(request: Request) -> Response:
     was there.
     """
     engine: Engine = request.app.state.engine
-    asked = await read_fields(request, StepsRequest)
+    asked = await read_model(request, StepsRequest)
     now = engine.clock.now()
     steps = [_step(number, step, now) for number, step in enumerate(asked.steps)]
-    await engine.remote.record(await _held_lease(request), steps)
+    await engine.remote_workers.record_steps(await _held_lease(request), steps)
     return await _answer(engine, request)
 
 
@@ -179,32 +179,32 @@ def _step(number: int, asked: StepRequest, now: int) -> Step:
 async def complete(request: Request) -> Response:
     """End a job well."""
     engine: Engine = request.app.state.engine
-    asked = await read_fields(request, CompleteRequest)
+    asked = await read_model(request, CompleteRequest)
     lease = await _held_lease(request)
     job = await engine.get(request.path_params["job_id"], tenant_of(request))
     result = dumps(asked.result)
     engine.kinds[job.kind].check_result(result)
-    await engine.remote.settle(lease, Succeeded(result))
+    await engine.remote_workers.settle(lease, Succeeded(result))
     return await _answer(engine, request)
 
 
 async def fail(request: Request) -> Response:
     """End an attempt badly: it is made again, by the kind's backoff, unless that would not help."""
     engine: Engine = request.app.state.engine
-    asked = await read_fields(request, FailRequest)
+    asked = await read_model(request, FailRequest)
     error = Failure(asked.code, asked.message, retryable=asked.retryable)
     lease = await _held_lease(request)
     if asked.retryable:
-        await engine.remote.failed(lease, error, asked.retry_after_s)
+        await engine.remote_workers.fail(lease, error, asked.retry_after_s)
     else:
-        await engine.remote.settle(lease, GaveUp(error))
+        await engine.remote_workers.settle(lease, GaveUp(error))
     return await _answer(engine, request)
 
 
 async def release(request: Request) -> Response:
     """Give a job back; its attempt does not count."""
     engine: Engine = request.app.state.engine
-    await engine.remote.settle(await _held_lease(request), Released())
+    await engine.remote_workers.settle(await _held_lease(request), Released())
     return await _answer(engine, request)
 
 
@@ -224,7 +224,7 @@ async def _held_lease(request: Request) -> Lease:
     lease, caller = _lease(request), caller_of(request)
     if caller.key_id is not None and not caller.is_operator:
         engine: Engine = request.app.state.engine
-        job = await engine.glance(lease.job_id, lease.tenant)
+        job = await engine.get_without_result(lease.job_id, lease.tenant)
         is_held = is_held_by(job, caller.key_id)
         if job.state is State.RUNNING and not is_held:
             raise StaleLease(f"job {lease.job_id} is not yours: another worker has claimed it")
@@ -256,12 +256,12 @@ def _claim_json(claim: Claim, mine: str) -> str:
         "deadline_at": None if deadline is None else to_rfc3339(deadline),
         "correlation_id": claim.correlation_id,
         "traceparent": claim.traceparent,
-        "links": {name: f"{path}/{name}{whose}" for name in LEASE_CALLS},
+        "links": {name: f"{path}/{name}{whose}" for name in LEASE_ACTIONS},
     }
     return f'{dumps(head)[:-1]},"input":{claim.input}}}'
 
 
-LEASE_CALLS: tuple[
+LEASE_ACTIONS: tuple[
     Literal["heartbeat", "steps", "progress", "complete", "fail", "release"], ...
 ] = (
     "heartbeat",

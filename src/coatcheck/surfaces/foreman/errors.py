@@ -23,7 +23,7 @@ _TYPES = {
 }
 
 
-def refuse(refusal: ErrorResponse, path: str) -> Response:
+def format_error(refusal: ErrorResponse, path: str) -> Response:
     """Write a refusal as whoever asks on this path expects it."""
     status = _STATUSES.get(refusal.status, refusal.status)
     return error(status, refusal.detail, path, refusal.headers)

@@ -13,14 +13,14 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.submitter import Submitted
 from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.errors import InvalidPayload, NotFound
 from coatcheck.http.auth.caller import tenant_of
-from coatcheck.http.files.artifacts import INERT
+from coatcheck.http.files.artifacts import SANDBOX_HEADERS
 from coatcheck.http.request.body import parse_json, read_bounded
-from coatcheck.http.request.idempotency import once_for
-from coatcheck.http.surfaces.submit import find_for, submission_for
+from coatcheck.http.request.idempotency import read_idempotency_key
+from coatcheck.http.surfaces.submit import bind_submission, find_job
 from coatcheck.model.job import Job
 from coatcheck.relay.credentials import CallEncryption
 from coatcheck.relay.headers import Pairs
@@ -146,10 +146,13 @@ class ForemanHandlers:
             labels={**taken.labels, MODEL: model},
             webhook=webhook,
         )
-        named, once = submission_for(request, asked), once_for(request, taken.fingerprint)
+        named, once = (
+            bind_submission(request, asked),
+            read_idempotency_key(request, taken.fingerprint),
+        )
         if once is None:
             return Submitted([await engine.submit(named)], replayed=False)
-        return await engine.submit_once(named, once)
+        return await engine.submit_idempotent(named, once)
 
     # --- what does not
 
@@ -188,7 +191,7 @@ class ForemanHandlers:
 
     # --- jobs
 
-    async def show(self, request: Request, job: Job) -> Response:
+    async def show_job(self, request: Request, job: Job) -> Response:
         """Show a job."""
         engine: Engine = request.app.state.engine
         outcome = await outcome_of(job, engine.payload_store.stream, self._secrecy())
@@ -197,12 +200,12 @@ class ForemanHandlers:
     async def artifact(self, request: Request) -> Response:
         """Answer with what a job has left behind."""
         engine: Engine = request.app.state.engine
-        job = await find_for(request, request.path_params["job_id"], SURFACE)
+        job = await find_job(request, request.path_params["job_id"], SURFACE)
         outcome = await outcome_of(job, engine.payload_store.stream, self._secrecy())
         wanted = request.path_params["file"]
         for left in () if outcome is None else outcome.artifacts:
             if left.name == wanted:
-                return Response(left.content, headers=INERT, media_type=left.content_type)
+                return Response(left.content, headers=SANDBOX_HEADERS, media_type=left.content_type)
         raise NotFound(f"job {job.public_id} has no artifact of that name")
 
 

@@ -10,7 +10,7 @@ from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
     JSON,
     TRACEPARENT,
-    Audience,
+    Access,
     Endpoint,
     EndpointBody,
     EndpointResponse,
@@ -65,7 +65,7 @@ _PREFER = Parameter(
     "Prefer",
     "`respond-async` answers at once, `wait=N` waits so many seconds at most.",
     _TEXT,
-    place="header",
+    location="header",
 )
 _QUEUED_REFUSALS = (400, 408, 413, 422, 429, 502, 503, 504)
 _STRAIGHT_REFUSALS = (400, 408, 413, 422, 502, 503)
@@ -86,7 +86,7 @@ def endpoints_for(calls: ForemanHandlers) -> list[Endpoint]:
             "Say that Ollama is running, as its command line asks first",
             TAG,
             {200: EndpointResponse("It is.", {"text/plain": {}})},
-            audience=Audience.EVERYBODY,
+            access=Access.PUBLIC,
         ),
         _looked(paths.TAGS, calls.tags, "listModels", "List the models of all targets"),
         _looked(paths.PS, calls.running, "listLoadedModels", "List the models that are loaded"),
@@ -112,11 +112,11 @@ def endpoints_for(calls: ForemanHandlers) -> list[Endpoint]:
             "Hand a chat in, and be told how it goes",
             TAG,
             {202: EndpointResponse("It will be done.", _JOB_ID, ("Location",))},
-            refusals=_QUEUED_REFUSALS,
+            error_statuses=_QUEUED_REFUSALS,
             parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
             body=EndpointBody("A chat as Ollama has it, and where to call.", _CHAT),
             kind=KIND,
-            refused_as=_ERROR,
+            error_media=_ERROR,
         ),
         Endpoint(
             "GET",
@@ -126,9 +126,9 @@ def endpoints_for(calls: ForemanHandlers) -> list[Endpoint]:
             "Get what a job has left behind",
             TAG,
             {200: EndpointResponse("It.", {ANY: {}})},
-            refusals=(404,),
+            error_statuses=(404,),
             kind=KindRule.JOB,
-            refused_as=_ERROR,
+            error_media=_ERROR,
         ),
     ]
 
@@ -149,11 +149,11 @@ def _queued(calls: ForemanHandlers, path: str, name: str, summary: str, stream: 
                 "It takes longer than the caller would wait.", _JOB_ID, ("Location",)
             ),
         },
-        refusals=(404, *_QUEUED_REFUSALS),
+        error_statuses=(404, *_QUEUED_REFUSALS),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT, _PREFER),
         body=EndpointBody("As Ollama has it.", _CALL),
         kind=KIND,
-        refused_as=_ERROR,
+        error_media=_ERROR,
     )
 
 
@@ -162,14 +162,14 @@ def _looked(path: str, handler: Handler, name: str, summary: str) -> Endpoint:
     return Endpoint(
         *("GET", path, handler, name, summary, TAG, answers, (404, 502, 503)),
         kind=KIND,
-        refused_as=_ERROR,
+        error_media=_ERROR,
     )
 
 
 def _model(calls: ForemanHandlers) -> Endpoint:
     path = f"{paths.OPENAI_MODELS}/{{model:path}}"
     looked = _looked(path, calls.openai_model, "openaiModel", "Show a model")
-    return replace(looked, refusals=(400, *looked.refusals))
+    return replace(looked, error_statuses=(400, *looked.error_statuses))
 
 
 def _straight(
@@ -183,9 +183,9 @@ def _straight(
         summary,
         TAG,
         {200: EndpointResponse("As Ollama has it.", {ANY: {}})},
-        refusals=(404, *_STRAIGHT_REFUSALS),
+        error_statuses=(404, *_STRAIGHT_REFUSALS),
         body=EndpointBody("As Ollama has it.", _CALL),
         needs=needs,
         kind=KIND,
-        refused_as=_ERROR,
+        error_media=_ERROR,
     )

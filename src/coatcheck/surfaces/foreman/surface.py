@@ -80,13 +80,13 @@ class ForemanSurface(Surface):
         head_start = round(self.settings.head_start_s * 1000)
         return {queue_of(model): head_start for model in self._targets.resident}
 
-    def refuse(self, refusal: ErrorResponse, path: str) -> Response:
+    def format_error(self, refusal: ErrorResponse, path: str) -> Response:
         """Write a refusal as Ollama does."""
-        return errors.refuse(refusal, path)
+        return errors.format_error(refusal, path)
 
-    async def show(self, request: Request, job: Job) -> Response:
+    async def show_job(self, request: Request, job: Job) -> Response:
         """Show a job."""
-        return await self._calls.show(request, job)
+        return await self._calls.show_job(request, job)
 
     async def result(self, request: Request, job: Job) -> Response | None:
         """Answer with the result of a job as the target answered it."""
@@ -101,7 +101,7 @@ class ForemanSurface(Surface):
             return {"degraded": True}
         return {"degraded": self._targets.are_away}
 
-    def parts(self) -> Iterable[OptionalPart]:
+    def optional_parts(self) -> Iterable[OptionalPart]:
         """List the targets, and how they are."""
         yield from asyncio.run(self._parts())
 

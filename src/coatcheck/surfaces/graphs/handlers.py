@@ -36,7 +36,7 @@ def call_for(graph: GraphKind, settings: GraphSettings) -> Handler:
         public_id = id_of(request, key)
         job = await find(request, public_id)
         if job is not None:
-            engine.metrics.polled(KIND)
+            engine.metrics.job_polled(KIND)
             headers = {REPLAYED: "true", **await let_pass(request)}
             return await answer_job(engine, job, headers)
         job, replayed = await submit(request, public_id, graph, kept_ms)

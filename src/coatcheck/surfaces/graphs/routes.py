@@ -135,7 +135,7 @@ def endpoints_for(settings: GraphSettings) -> list[Endpoint]:
                     ("Retry-After",),
                 ),
             },
-            refusals=(404, 408, 413, 415, 429),
+            error_statuses=(404, 408, 413, 415, 429),
             parameters=(_KEY, TRACEPARENT),
             body=EndpointBody(
                 "A zip of the codebase: in a form with nothing beside it, or as it is. None is "
@@ -155,7 +155,7 @@ def endpoints_for(settings: GraphSettings) -> list[Endpoint]:
                 "What was sent is deleted as soon as the graph is made, after an hour in any case."
             ),
             kind=KIND,
-            refused_as={JSON: ERROR},
+            error_media={JSON: ERROR},
         )
         for graph, (name, summary) in _SUMMARIES.items()
     ]

@@ -29,9 +29,14 @@ from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import IdTaken, NotFound, StoreError, TooLarge
 from coatcheck.http.auth.caller import caller_of, tenant_of
 from coatcheck.http.files.uploads import FORM
-from coatcheck.http.request.body import media_type_of, refuse_declared, stream_body, too_large
-from coatcheck.http.request.multipart import AROUND, read_file
-from coatcheck.http.surfaces.submit import submission_for
+from coatcheck.http.request.body import (
+    body_too_large,
+    check_declared_length,
+    media_type_of,
+    stream_body,
+)
+from coatcheck.http.request.multipart import FORM_OVERHEAD, read_file
+from coatcheck.http.surfaces.submit import bind_submission
 from coatcheck.model.job import Job
 from coatcheck.model.upload import Upload
 from coatcheck.surfaces.graphs.constants import KIND, SURFACE, GraphKind
@@ -53,7 +58,7 @@ async def find(request: Request, public_id: str) -> Job | None:
     """Return the job that a key stands for; None where it stands for none."""
     engine: Engine = request.app.state.engine
     try:
-        return await engine.glance(public_id, tenant_of(request))
+        return await engine.get_without_result(public_id, tenant_of(request))
     except NotFound:
         return None
 
@@ -70,17 +75,17 @@ async def submit(
             pieces, name, "application/zip", tenant=tenant, kept_ms=kept_ms
         )
     except TooLarge:
-        raise too_large(engine.uploads.limit) from None
+        raise body_too_large(engine.uploads.limit) from None
     upload = taken.upload
     try:
         if not upload.size:
             raise HTTPException(400, "the archive is empty")
         asked = GraphRequest(archive=Upload(upload=upload.id), graph=graph)
         submission = Submission(KIND, asked.model_dump_json(), surface=SURFACE, public_id=public_id)
-        job = await engine.submit(submission_for(request, submission))
+        job = await engine.submit(bind_submission(request, submission))
     except IdTaken:
         await _give_up(engine, upload.id, tenant)
-        return await engine.glance(public_id, tenant), True
+        return await engine.get_without_result(public_id, tenant), True
     except BaseException:
         await asyncio.shield(_give_up(engine, upload.id, tenant))
         raise
@@ -95,7 +100,7 @@ async def _open(request: Request, limit: int) -> tuple[str | None, AsyncIterator
     is_form = media_type == FORM
     if media_type and not is_form and media_type not in ZIPS:
         raise HTTPException(415, f"send the archive as {FORM}, or as it is as application/zip")
-    refuse_declared(request, limit + (AROUND if is_form else 0))
+    check_declared_length(request, limit + (FORM_OVERHEAD if is_form else 0))
     body = stream_body(request)
     first = await anext(body, b"")
     if not first:

@@ -55,7 +55,7 @@ class GraphSurface(Surface):
             drop_input_on_end=True,
         )(graph)
 
-    def refuse(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002 - the same everywhere
+    def format_error(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002 - the same everywhere
         """Write a refusal as the document's errors are written."""
         said = {
             "status": refusal.status,
@@ -67,7 +67,7 @@ class GraphSurface(Surface):
         }
         return JSONResponse(said, refusal.status, refusal.headers)
 
-    def parts(self) -> Iterable[OptionalPart]:
+    def optional_parts(self) -> Iterable[OptionalPart]:
         """Say who names domains."""
         naming = self.settings.naming
         if naming is None:

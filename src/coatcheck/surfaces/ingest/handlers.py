@@ -12,8 +12,7 @@ from coatcheck.errors import NotFound, StoreUnavailable
 from coatcheck.http.auth.caller import tenant_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.jobs.views import dumps
-from coatcheck.http.request.cursor import read_cursor, write_cursor
-from coatcheck.http.request.query import LARGEST_PAGE, PAGE, read_number
+from coatcheck.http.request.query import MAX_PAGE, PAGE, read_cursor, read_number, write_cursor
 from coatcheck.surfaces.ingest.document import is_document_name
 from coatcheck.surfaces.ingest.embedding.base import EmbedderRejected
 from coatcheck.surfaces.ingest.index.base import MAX_QUERY_LENGTH, MAX_RESULTS, Mode, Query
@@ -41,7 +40,7 @@ class IngestHandlers:
     async def documents(self, request: Request) -> Response:
         """List the documents of a collection by name."""
         query, tenant = request.query_params, tenant_of(request)
-        limit = read_number(query, "limit", PAGE, 1, LARGEST_PAGE)
+        limit = read_number(query, "limit", PAGE, 1, MAX_PAGE)
         cursor = query.get("cursor")
         after = None if cursor is None else read_cursor(cursor, is_document_name)
         name = request.path_params["collection"]

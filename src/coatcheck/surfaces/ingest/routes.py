@@ -14,7 +14,7 @@ from coatcheck.http.endpoint import (
     ref,
 )
 from coatcheck.http.json_schema import COUNT, NAME, TEXT, TIME, listed, maybe, whole
-from coatcheck.http.request.query import LARGEST_PAGE
+from coatcheck.http.request.query import MAX_PAGE
 from coatcheck.surfaces.ingest.constants import KIND, MAX_FILES, MAX_NAME_LENGTH
 from coatcheck.surfaces.ingest.handlers import IngestHandlers
 from coatcheck.surfaces.ingest.index.base import MAX_QUERY_LENGTH, MAX_RESULTS, Mode
@@ -81,7 +81,7 @@ _PREFER = Parameter(
     "Prefer",
     "`wait=N` waits up to N seconds for the result, `respond-async` answers at once (RFC 7240).",
     TEXT,
-    place="header",
+    location="header",
 )
 _A_JOB = as_json(ref("Job"))
 _CURSOR: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
@@ -113,7 +113,7 @@ def _ingest() -> Endpoint:
                 links_to_job=True,
             ),
         },
-        refusals=(408, 409, 410, 413, 415, 422, 429),
+        error_statuses=(408, 409, 410, 413, 415, 422, 429),
         parameters=(IDEMPOTENCY_KEY, _PREFER, TRACEPARENT),
         body=EndpointBody(
             "Files as a form, or a URL or a text as JSON.",
@@ -158,12 +158,12 @@ def _collections(handlers: IngestHandlers) -> list[Endpoint]:
                     as_json(whole({"documents": listed(_DOCUMENT), "next_cursor": maybe(TEXT)})),
                 )
             },
-            refusals=(404,),
+            error_statuses=(404,),
             parameters=(
                 Parameter(
                     "limit",
                     "Documents per page.",
-                    {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE},
+                    {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
                 ),
                 Parameter("cursor", "`next_cursor` of the previous page.", _CURSOR),
             ),
@@ -181,7 +181,7 @@ def _collections(handlers: IngestHandlers) -> list[Endpoint]:
                     "Passages, best first.", as_json(whole({"results": listed(_SEARCH_HIT)}))
                 )
             },
-            refusals=(404, 409),
+            error_statuses=(404, 409),
             parameters=(
                 Parameter(
                     "q",
@@ -222,7 +222,7 @@ def _documents(handlers: IngestHandlers) -> list[Endpoint]:
             "Get a document",
             TAG,
             {200: EndpointResponse("The document's metadata.", as_json(_DOCUMENT))},
-            refusals=(404,),
+            error_statuses=(404,),
             kind=KIND,
         ),
         Endpoint(
@@ -233,7 +233,7 @@ def _documents(handlers: IngestHandlers) -> list[Endpoint]:
             "Delete a document from its collection",
             TAG,
             {204: EndpointResponse("The document is deleted.", {})},
-            refusals=(404,),
+            error_statuses=(404,),
             kind=KIND,
         ),
     ]

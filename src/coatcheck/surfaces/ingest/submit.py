@@ -27,25 +27,25 @@ from starlette.responses import Response
 
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import LABEL_VALUE_LENGTH, Submission
-from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.submitter import Submitted
 from coatcheck.errors import InvalidPayload, NotFound, StoreError, TooLarge
 from coatcheck.http.auth.caller import tenant_of
 from coatcheck.http.files.uploads import FORM
 from coatcheck.http.jobs.card_view import TITLE
-from coatcheck.http.jobs.handlers import answer_job
+from coatcheck.http.jobs.handlers import job_response
 from coatcheck.http.request.body import (
+    body_too_large,
+    check_declared_length,
     media_type_of,
     parse_json,
     read_json,
-    refuse_declared,
     stream_body,
-    too_large,
 )
-from coatcheck.http.request.fields import Fields, check_fields
-from coatcheck.http.request.idempotency import REPLAYED, once_for
-from coatcheck.http.request.multipart import AROUND, FormField, FormFile, read_parts
+from coatcheck.http.request.idempotency import REPLAYED, read_idempotency_key
+from coatcheck.http.request.models import RequestModel, validate_model
+from coatcheck.http.request.multipart import FORM_OVERHEAD, FormField, FormFile, read_parts
 from coatcheck.http.request.prefer import read_preference
-from coatcheck.http.surfaces.submit import submission_for, submitted_for
+from coatcheck.http.surfaces.submit import bind_submission, submit_idempotent
 from coatcheck.model.artifact import check_content_type
 from coatcheck.model.kind import pointer
 from coatcheck.model.upload import check_file_name
@@ -79,7 +79,7 @@ class UploadedDocument(NamedTuple):
     source: dict[str, Any]  # the source field of a DocumentRequest
 
 
-class IngestRequest(Fields):
+class IngestRequest(RequestModel):
     """A document given as JSON: a URL or a text."""
 
     collection: str = DEFAULT_COLLECTION
@@ -127,12 +127,12 @@ async def _delete_uploads(engine: Engine, uploads: Sequence[str], tenant: str) -
 
 async def _read_json(request: Request, intake: IntakeResult) -> None:
     intake.body = await read_json(request)
-    wanted = check_fields(intake.body, IngestRequest)
+    wanted = validate_model(intake.body, IngestRequest)
     values = wanted.model_dump(exclude={"name"})
     intake.documents = [_document({**values, "name": wanted.name or _name_of(wanted)})]
     if wanted.url is not None:
         engine: Engine = request.app.state.engine
-        await engine.guard.look(wanted.url)
+        await engine.egress.look(wanted.url)
 
 
 def _name_of(wanted: IngestRequest) -> str:
@@ -145,7 +145,7 @@ def _name_of(wanted: IngestRequest) -> str:
 async def _read_form(request: Request, intake: IntakeResult) -> None:
     engine: Engine = request.app.state.engine
     left = engine.uploads.limit
-    refuse_declared(request, left + AROUND)
+    check_declared_length(request, left + FORM_OVERHEAD)
     files: list[UploadedDocument] = []
     fields: dict[str, str] = {}
     async for part in read_parts(request.headers["content-type"], stream_body(request)):
@@ -188,7 +188,7 @@ async def _receive(
             pieces, file.name, file.content_type, tenant=tenant_of(request), limit=limit
         )
     except TooLarge:
-        raise too_large(engine.uploads.limit) from None
+        raise body_too_large(engine.uploads.limit) from None
     upload = received.upload
     intake.uploads.append(upload.id)
     source = {"file": {"upload": upload.id}}
@@ -265,19 +265,19 @@ async def ingest(request: Request) -> Response:
     fields = {"job_id": job.id, "documents": len(intake.documents), "replayed": submitted.replayed}
     log.info("documents submitted", extra=fields)
     if preference.wait_s and not job.state.is_terminal:
-        job = await engine.wait_on(job, preference.wait_s)
+        job = await engine.wait_for_job(job, preference.wait_s)
     headers = {"Location": f"/v1/jobs/{job.id}", **preference.headers}
     if submitted.replayed:
         headers[REPLAYED] = "true"
-    return answer_job(engine, job, 200 if job.state.is_terminal else 202, headers)
+    return job_response(engine, job, 200 if job.state.is_terminal else 202, headers)
 
 
 async def _submit(request: Request, intake: IntakeResult) -> Submitted:
     submissions = [_submission(each) for each in intake.documents]
     if len(submissions) == 1:
-        return await submitted_for(request, submissions[0], intake.body)
+        return await submit_idempotent(request, submissions[0], intake.body)
     engine: Engine = request.app.state.engine
-    children = [submission_for(request, each) for each in submissions]
+    children = [bind_submission(request, each) for each in submissions]
 
     def parent_of(ids: Sequence[str]) -> Submission:
         # A key that may submit one document may submit several.
@@ -290,7 +290,9 @@ async def _submit(request: Request, intake: IntakeResult) -> Submitted:
             },
         )
 
-    return await engine.submit_family(children, parent_of, once_for(request, intake.body))
+    return await engine.submit_family(
+        children, parent_of, read_idempotency_key(request, intake.body)
+    )
 
 
 def _submission(document: DocumentRequest) -> Submission:

@@ -73,7 +73,7 @@ class IngestSurface(Surface):
         """Close the index and the embedder."""
         await self._resources.close()
 
-    def planned(self, job: Job) -> Sequence[PlannedStep]:
+    def planned_steps(self, job: Job) -> Sequence[PlannedStep]:
         """List the planned steps of a job."""
         total = None if job.progress is None else job.progress.total
         if job.kind not in (KIND, BATCH_KIND):
@@ -85,7 +85,7 @@ class IngestSurface(Surface):
         steps = (PlannedStep(name) for name in ("compare", "extract", "chunk"))
         return [*fetch, *steps, PlannedStep("embed", batches), PlannedStep("publish")]
 
-    def parts(self) -> Iterable[OptionalPart]:
+    def optional_parts(self) -> Iterable[OptionalPart]:
         """Report which embedder is in use, and whether its weights are installed."""
         embedding = self._resources.embedding
         if embedding.embedder == "offline":

@@ -7,12 +7,12 @@ from starlette.responses import Response
 
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.submitter import Submitted
 from coatcheck.errors import NotFound
 from coatcheck.http.auth.caller import tenant_of
 from coatcheck.http.endpoint import Handler
-from coatcheck.http.jobs.handlers import answer_job
-from coatcheck.http.surfaces.submit import submitted_for
+from coatcheck.http.jobs.handlers import job_response
+from coatcheck.http.surfaces.submit import submit_idempotent
 from coatcheck.model.job import Job
 from coatcheck.relay.credentials import OWNER, CallEncryption
 from coatcheck.relay.headers import Pairs
@@ -43,11 +43,11 @@ class ProxyHandlers:
 
             async def submit(asked: Submission) -> Submitted:
                 named = asked._replace(surface=SURFACE)
-                return await submitted_for(request, named, taken.fingerprint)
+                return await submit_idempotent(request, named, taken.fingerprint)
 
             def accepted(job: Job, headers: Pairs) -> Response:
                 where = {"Location": f"/v1/jobs/{job.id}", "Coatcheck-Job": job.id}
-                return answer_job(engine, job, 202, {**where, **dict(headers)})
+                return job_response(engine, job, 202, {**where, **dict(headers)})
 
             wait = wait_of(request, rule.wait_s)
             manners = ResponderOptions(accepted, on_hangup=rule.on_hangup)

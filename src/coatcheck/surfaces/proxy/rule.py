@@ -20,7 +20,7 @@ SURFACE = "proxy"
 PREFIX = "proxy."
 # May be made twice, as HTTP itself has it (RFC 9110, 9.2.2).
 IDEMPOTENT = frozenset({"GET", "PUT", "DELETE", "OPTIONS"})
-LONGEST_WAIT_S = 3600.0
+MAX_WAIT_S = 3600.0
 # The canonical API's own, and its pages'.
 RESERVED = frozenset({*(each.path.split("/")[1] for each in ENDPOINTS), "ui", "mcp"})
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -166,7 +166,7 @@ def _wait(value: Any, what: str) -> float:
     if value in (0, "0", "0s") and value is not False:
         return 0.0
     seconds = _seconds(value, what)
-    if seconds > LONGEST_WAIT_S:
+    if seconds > MAX_WAIT_S:
         raise ConfigurationError(f"{what} is at most an hour, not {value!r}")
     return seconds
 

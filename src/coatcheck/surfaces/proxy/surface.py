@@ -70,7 +70,7 @@ class ProxySurface(Surface):
                 fork_input=forks_of(StoredCall, lambda: self._secrecy, SURFACE),
             )(_handler(rule, self._secrecy))
 
-    def parts(self) -> Iterable[OptionalPart]:
+    def optional_parts(self) -> Iterable[OptionalPart]:
         """Say which rules there are, and whether their targets can be reached."""
         for rule in self._rules:
             said = f"{rule.match} is handed on to {rule.target} ({rule.kind})"
@@ -122,11 +122,11 @@ def _endpoint(rule: Rule, calls: ProxyHandlers) -> Endpoint:
                 ("Location", "Retry-After", "Preference-Applied"),
             ),
         },
-        refusals=(404, 408, 409, 410, 413, 422, 429, 502, 504),
+        error_statuses=(404, 408, 409, 410, 413, 422, 429, 502, 504),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
         needs=Scope.WRITE,
         kind=rule.kind,
-        hands_on_query=True,
+        forwards_query=True,
     )
 
 

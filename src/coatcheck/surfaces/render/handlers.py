@@ -35,7 +35,7 @@ MODES = ("async", "sync")
 NO_PICTURE = "there is no picture here"
 # The source may be anybody's, so a browser must only display the picture.
 _CSP_ALLOWED = "style-src 'unsafe-inline'; img-src data:; font-src data:"
-PICTURE_HEADERS = {
+SANDBOX_HEADERS = {
     "Content-Security-Policy": f"sandbox; default-src 'none'; {_CSP_ALLOWED}",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "cross-origin",
@@ -76,7 +76,7 @@ class RenderHandlers:
                 return JSONResponse({"error": message}, 400)
             case QueuedRender(job):
                 engine: Engine = request.app.state.engine
-                return _to_response(await engine.wait_on(job, SYNC_WAIT_S), base_url)
+                return _to_response(await engine.wait_for_job(job, SYNC_WAIT_S), base_url)
         waiting = self._settings.max_waiting
         detail = f"{waiting} diagrams are waiting already: retry later, or omit mode=sync"
         raise HTTPException(429, detail, headers={"Retry-After": str(RETRY_AFTER_S)})
@@ -88,11 +88,11 @@ class RenderHandlers:
         found = await links.find_link(engine.store, shortlink, engine.clock.now())
         if found is None or not await is_active(engine.store, found.tenant):
             raise NotFound(NO_PICTURE)
-        job = await engine.glance(found.job_id, found.tenant)
+        job = await engine.get_without_result(found.job_id, found.tenant)
         if job.state is not State.SUCCEEDED or not job.artifacts:
             raise NotFound(NO_PICTURE)
         picture = job.artifacts[0]
-        headers = {**PICTURE_HEADERS, "ETag": f'"{picture.sha256}"'}
+        headers = {**SANDBOX_HEADERS, "ETag": f'"{picture.sha256}"'}
         if headers["ETag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         headers["Content-Type"] = picture.content_type

@@ -21,7 +21,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission, as_submitted, prepare
 from coatcheck.errors import IdTaken
 from coatcheck.http.request.idempotency import HEADER
-from coatcheck.http.surfaces.submit import submission_for
+from coatcheck.http.surfaces.submit import bind_submission
 from coatcheck.model.job import Failure, Job, JobInsert
 from coatcheck.model.outcome import GaveUp
 from coatcheck.settings import Settings
@@ -83,7 +83,7 @@ class InlineRenderer:
     ) -> CachedRender | InlineRender | QueuedRender | None:
         """Draw a diagram for a caller who waits; return None if too many wait already."""
         engine: Engine = request.app.state.engine
-        submission = submission_for(request, submission_of(request, diagram))
+        submission = bind_submission(request, submission_of(request, diagram))
         job = prepare(submission, engine.kinds, engine.new_id(), engine.clock.now())
         limit = self._settings.max_waiting
         self._arriving += 1
@@ -126,7 +126,7 @@ class InlineRenderer:
         settings = self._process_settings
         if (
             settings is None
-            or not request.app.state.beside_worker
+            or not request.app.state.has_worker
             or HEADER in request.headers
             or diagram.output is not Output.SVG
             or diagram.engine is not None

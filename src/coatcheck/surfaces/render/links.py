@@ -105,7 +105,7 @@ class LinkSweep:
 async def _job_exists(engine: Engine, link: Record) -> bool:
     to = LinkedJob(*json.loads(link.value))
     try:
-        await engine.glance(to.job_id, to.tenant)
+        await engine.get_without_result(to.job_id, to.tenant)
     except NotFound:
         return False
     return True

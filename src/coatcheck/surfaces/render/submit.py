@@ -12,7 +12,7 @@ from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import IdTaken, NotFound
 from coatcheck.http.auth.caller import tenant_of
 from coatcheck.http.request.idempotency import HEADER
-from coatcheck.http.surfaces.submit import submit_for, submitted_for
+from coatcheck.http.surfaces.submit import submit_idempotent, submit_job
 from coatcheck.model.job import Job
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
@@ -39,11 +39,11 @@ async def _submit(request: Request, diagram: Diagram, settings: RenderSettings) 
     put = engine.store.put_record
     if HEADER not in request.headers:
         # Written concurrently, so they share a commit; a link without a job leads nowhere.
-        job = submit_for(request, submission, digest)
+        job = submit_job(request, submission, digest)
         return (await asyncio.gather(job, put(link), put(cache)))[0]
     # It is unknown yet whether the job is new. The cache entry is written only if it is; a link
     # that was written in vain is swept.
-    submitted, _ = await asyncio.gather(submitted_for(request, submission, digest), put(link))
+    submitted, _ = await asyncio.gather(submit_idempotent(request, submission, digest), put(link))
     if not submitted.replayed:
         await put(cache)
     return submitted.jobs[0]

@@ -69,16 +69,16 @@ class RenderSurface(Surface):
         """Stop the process that draws within requests."""
         await self._handlers.inline.close()
 
-    async def tidy(self, engine: Engine) -> None:
+    async def sweep(self, engine: Engine) -> None:
         """Delete links whose job is gone."""
         await self._links.sweep(engine)
 
-    def refuse(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002
+    def format_error(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002
         """Serialize an error as one sentence; 410 becomes 404."""
         status = 404 if refusal.status == 410 else refusal.status
         return JSONResponse({"error": refusal.detail}, status, refusal.headers)
 
-    def parts(self) -> Iterable[OptionalPart]:
+    def optional_parts(self) -> Iterable[OptionalPart]:
         """List the engines: the active one for each format, and the alternatives."""
         for found in engines_in_force():
             engine = f"{found.engine} {found.version or ''}".strip()
@@ -95,6 +95,6 @@ class RenderSurface(Surface):
             else:
                 yield OptionalPart(f"{found.format} cannot be drawn by {engine}", found.missing)
 
-    async def show(self, request: Request, job: Job) -> Response:  # noqa: ARG002
+    async def show_job(self, request: Request, job: Job) -> Response:  # noqa: ARG002
         """Return a job as JSON."""
         return JSONResponse(job_view(job, self.settings.base_url))

@@ -15,7 +15,7 @@ from coatcheck.errors import InvalidInput, NotFound
 from coatcheck.http.auth.caller import actor_of, caller_of, tenant_of
 from coatcheck.http.request.body import read_json
 from coatcheck.http.request.query import read_number
-from coatcheck.http.surfaces.submit import find_for, submit_for
+from coatcheck.http.surfaces.submit import find_job, submit_job
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
 from coatcheck.model.record import Record
@@ -26,8 +26,8 @@ from coatcheck.surfaces.tasks.runners import CommandPolicy, InvalidCommand, read
 from coatcheck.surfaces.tasks.settings import TaskSettings
 from coatcheck.surfaces.tasks.task import (
     COLLECTION,
-    LARGEST_PAGE,
     LAST_PAGE,
+    MAX_PAGE,
     PAGE,
     Task,
     all_tasks,
@@ -87,7 +87,7 @@ class TaskHandlers:
         limit = engine.limits.records_per_collection
         total = await engine.store.count_records(tenant, COLLECTION, engine.clock.now(), limit)
         is_paged = "page" in query or "size" in query
-        size = read_number(query, "size", PAGE if is_paged else LARGEST_PAGE, 1, LARGEST_PAGE)
+        size = read_number(query, "size", PAGE if is_paged else MAX_PAGE, 1, MAX_PAGE)
         number = read_number(query, "page", 0, 0, LAST_PAGE)
         tasks = await self._page(request, number, size)
         more = {} if (number + 1) * size >= total else {"Link": _next_page(number, size)}
@@ -129,7 +129,7 @@ class TaskHandlers:
         found = [record async for record in list_tasks if wanted in name_of(record).casefold()]
         if not found:
             raise NotFound("no task has a name that contains this text")
-        shown = await self._with_executions(request, found[:LARGEST_PAGE])
+        shown = await self._with_executions(request, found[:MAX_PAGE])
         return JSONResponse([task_view(*each) for each in shown])
 
     async def _with_executions(
@@ -190,7 +190,7 @@ class TaskHandlers:
         seconds = self._settings.async_seconds if is_async else self._settings.sync_seconds
         job = await self._submit(request, task_id, argv, seconds)
         if not is_async:
-            job = await engine.wait_on(job, seconds + WAIT_MARGIN_S)
+            job = await engine.wait_for_job(job, seconds + WAIT_MARGIN_S)
             if job.state.is_terminal:
                 return JSONResponse(result_view(job, await outcome_of(engine, job)))
         pending = await self._is_pending(engine, job)
@@ -207,7 +207,7 @@ class TaskHandlers:
             public_id=str(uuid.uuid4()),
             labels={TASK: task_id},
         )
-        return await submit_for(request, submission, [task_id, list(argv)])
+        return await submit_job(request, submission, [task_id, list(argv)])
 
     def _is_async(self, request: Request) -> bool:
         value = request.query_params.get("async")
@@ -222,7 +222,7 @@ class TaskHandlers:
         engine: Engine = request.app.state.engine
         params = request.path_params
         try:
-            job = await find_for(request, params["execution_id"], SURFACE)
+            job = await find_job(request, params["execution_id"], SURFACE)
         except NotFound:
             return Response(status_code=404)
         if job.labels.get(TASK) != params["task_id"]:

@@ -17,7 +17,7 @@ from coatcheck.http.endpoint import (
 )
 from coatcheck.surfaces.tasks.constants import KIND
 from coatcheck.surfaces.tasks.handlers import TaskHandlers
-from coatcheck.surfaces.tasks.task import LARGEST_PAGE, LAST_PAGE
+from coatcheck.surfaces.tasks.task import LAST_PAGE, MAX_PAGE
 
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "integer"}
@@ -74,7 +74,7 @@ _PAGING = (
     Parameter(
         "size",
         "Tasks per page (default 10).",
-        {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE},
+        {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
     ),
 )
 
@@ -91,7 +91,7 @@ def endpoints_for(handlers: TaskHandlers) -> list[Endpoint]:
         return Endpoint(
             *(method, path, handler, name, summary, "tasks", answers),
             kind=KIND,
-            refused_as=_ERROR,
+            error_media=_ERROR,
             **more,
         )
 
@@ -104,7 +104,7 @@ def endpoints_for(handlers: TaskHandlers) -> list[Endpoint]:
             "Create or replace a task",
             answers={200: ("The stored task.", _TASK)},
             body=EndpointBody("The task.", _NEW_TASK),
-            refusals=(*_WRITES, 409),
+            error_statuses=(*_WRITES, 409),
         ),
         endpoint(
             "GET",
@@ -151,7 +151,7 @@ def endpoints_for(handlers: TaskHandlers) -> list[Endpoint]:
                 202: ("The command will be run.", _ACCEPTED, ("Location",)),
             },
             parameters=(_ASYNC, IDEMPOTENCY_KEY, TRACEPARENT),
-            refusals=(409, 410, 422, 429),
+            error_statuses=(409, 410, 422, 429),
         ),
         endpoint(
             "GET",
@@ -174,6 +174,6 @@ def endpoints_for(handlers: TaskHandlers) -> list[Endpoint]:
             "Check a command",
             answers={200: ("Whether the command may be run.", _object("valid"))},
             body=EndpointBody("The command.", _COMMAND),
-            refusals=_WRITES,
+            error_statuses=_WRITES,
         ),
     ]

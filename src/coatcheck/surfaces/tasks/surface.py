@@ -75,12 +75,12 @@ class TaskSurface(Surface):
 
         return KubernetesRunner(KubernetesSettings.read(self._environment))
 
-    async def tidy(self, engine: Engine) -> None:  # noqa: ARG002
+    async def sweep(self, engine: Engine) -> None:  # noqa: ARG002
         """Delete scratch folders of killed workers."""
         if self.settings.runner == "local":
             await asyncio.to_thread(remove_leftovers)
 
-    def refuse(self, refusal: ErrorResponse, path: str) -> Response:
+    def format_error(self, refusal: ErrorResponse, path: str) -> Response:
         """Serialize an error in the surface's format; invalid input becomes 400, and 410 becomes
         404.
         """

@@ -12,7 +12,7 @@ from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.tenant_bounds import put_bounded
 from coatcheck.errors import NotFound
-from coatcheck.http.request.fields import Fields, check_fields
+from coatcheck.http.request.models import RequestModel, validate_model
 from coatcheck.model.audit import Action, audited, changed_fields
 from coatcheck.model.record import Record
 from coatcheck.store.base import Store
@@ -21,14 +21,14 @@ from coatcheck.surfaces.tasks.runners import InvalidCommand, check_arguments, re
 COLLECTION = "tasks"
 # The largest page of tasks is a megabyte and a half.
 MAX_TASK_BYTES = 16 * 1024
-PAGE, LARGEST_PAGE = 10, 100
+PAGE, MAX_PAGE = 10, 100
 LAST_PAGE = 100_000
 _READ_BATCH = 200
 # A task's id is part of paths, and of labels on its executions.
 ID = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
 
 
-class Task(Fields):
+class Task(RequestModel):
     """A named command."""
 
     id: str = Field(default_factory=lambda: f"task-{secrets.token_hex(4)}", pattern=ID)
@@ -52,7 +52,7 @@ class Task(Fields):
 
 def read_task(body: Any) -> Task:
     """Parse a task; raise InvalidPayload with a pointer to each problem."""
-    return check_fields(body, Task, "a task")
+    return validate_model(body, Task, "a task")
 
 
 def task_view(record: Record, executions: list[dict[str, Any]]) -> dict[str, Any]:

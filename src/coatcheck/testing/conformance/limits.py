@@ -209,7 +209,7 @@ class LimitConformance(Conformance):
             name: new_job(created_at=NOW + ms, queue=name.split()[0]) for name, ms in ages.items()
         }
         await store.submit_batch(list(jobs.values()), NOW + 70_000)
-        limits = {"mail": Limit(1, head_starts={"warm": 30_000})}
+        limits = {"mail": Limit(1, age_boosts={"warm": 30_000})}
         served = []
         for _ in jobs:
             claims = await take(store, limits, now=NOW + 80_000)

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from pydantic_core import PydanticSerializationError
 
 from coatcheck import tracing
-from coatcheck.engine.payloads.payloads import without_input
+from coatcheck.engine.payloads.payloads import unreadable_input_outcome
 from coatcheck.errors import Fail, InvalidPayload, JobError, Retry, StepsChanged, StoreError
 from coatcheck.model.duration import LONGEST_MS
 from coatcheck.model.job import Claim, Failure
@@ -125,7 +125,7 @@ def outcome_of(error: BaseException, kind: Kind, claim: Claim) -> Outcome:
             # It was checked when it was submitted: the code has changed since. Trying again won't.
             return GaveUp(Failure(error.code, str(error)))
         case InputUnreadable():
-            return without_input(error.why, claim_delay(kind, claim))
+            return unreadable_input_outcome(error.why, claim_delay(kind, claim))
         case Retry():
             failure = Failure("retry", storable(error.message), retryable=True)
             delay = _asked_delay(error, kind, claim)

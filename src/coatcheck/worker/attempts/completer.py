@@ -22,7 +22,8 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from coatcheck.engine.engine import Engine, has_large_payload
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.leases import has_large_payload
 from coatcheck.errors import StoreError
 from coatcheck.model.job import Failure, Lease
 from coatcheck.model.outcome import GaveUp

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.payloads.large_steps import has_large_steps, with_steps_stored
+from coatcheck.engine.payloads.large_steps import has_large_results, offload_step_results
 from coatcheck.errors import NotFound, StaleLease
 from coatcheck.model.confinement import ServedJob
 from coatcheck.model.job import Job, JobInsert, Lease
@@ -74,7 +74,7 @@ class RequestHandler:
         if not isinstance(question, RecordSteps):
             return await asyncio.wrap_future(self.ask(execution, question))
         report = _said_with(execution, question.steps)
-        if has_large_steps(self._engine.payload_store, report.steps):
+        if has_large_results(self._engine.payload_store, report.steps):
             writing = self._write_large(execution, report)
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(writing, self._loop))
         return await self._write(execution, report)
@@ -95,21 +95,23 @@ class RequestHandler:
             case ReadPayload(reference):
                 return await persist(lambda: self._read(lease, reference))
             case KeepArtifact(name, data, content_type):
-                return await self._engine.payload_store.keep_artifact(
+                return await self._engine.payload_store.save_artifact(
                     lease, name, data, content_type
                 )
             case FetchUpload(upload_id):
                 return await self._fetch(execution, upload_id)
             case AcquireResource(group, names):
-                return await persist(lambda: self._engine.places.take(lease, group, names))
+                return await persist(
+                    lambda: self._engine.resources.acquire_one(lease, group, names)
+                )
             case Serve(name, body):
                 return await self._serve(execution, name, body)
 
     async def _write_large(self, execution: Execution, report: Report) -> None:
         """Write a report some of whose steps may have to be kept apart."""
         payload_store, lease = self._engine.payload_store, execution.claim.lease
-        if has_large_steps(payload_store, report.steps):
-            report = await persist(lambda: with_steps_stored(payload_store, lease, report))
+        if has_large_results(payload_store, report.steps):
+            report = await persist(lambda: offload_step_results(payload_store, lease, report))
             self._probe(STEP_STORED)
         await self._write(execution, report)
 
@@ -160,7 +162,7 @@ class RequestHandler:
 
     async def _spawn(self, execution: Execution, asked: SpawnJob) -> str:
         child = self._engine.child_of(execution.claim, asked.kind, asked.input)
-        [child] = await persist(lambda: self._engine.payload_store.with_inputs_stored([child]))
+        [child] = await persist(lambda: self._engine.payload_store.offload_inputs([child]))
         step = replace(asked.step, result=json.dumps(child.id))
         report = _said_with(execution, (*asked.steps, step), (child,))
         await self._write_large(execution, report)
