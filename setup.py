@@ -1,4 +1,4 @@
-"""Only what pyproject.toml cannot say: a wheel holds parts that come from npm."""
+"""Build steps that pyproject.toml cannot express: a wheel includes libraries from npm."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ import front_end
 
 
 class BuildWithFrontEnd(build_py):
-    """Fetches the parts before it looks for the files to pack."""
+    """A build that fetches the npm libraries before it collects files."""
 
     def run(self) -> None:
         """Build."""

@@ -56,7 +56,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Measure, print and write down."""
+    """Run the measures, print and save the results."""
     options = arguments()
     FOLDER.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="measure-", dir=FOLDER))
@@ -91,7 +91,7 @@ def arguments() -> argparse.Namespace:
 
 
 def attempt(name: str, plan: Plan) -> list[Measure]:
-    """Run one measure; if it breaks, the report says so and the others still run."""
+    """Run one measure. If it fails, report that and continue with the others."""
     try:
         return MEASURES[name](plan)
     except Exception as error:  # noqa: BLE001 - whatever it was, it is reported
@@ -101,7 +101,7 @@ def attempt(name: str, plan: Plan) -> list[Measure]:
 
 
 def measure_all(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], list[Measure]]:
-    """Calibrate, see who is there, run the measures, calibrate again."""
+    """Calibrate, describe the systems, run the measures, calibrate again."""
     plan = Plan(
         folder=folder,
         rounds=options.rounds or (1 if options.quick else 5),

@@ -1,7 +1,7 @@
-"""How fast the disk is today: the measure all the others are read against.
+"""Disk calibration: the baseline for all other measures.
 
-Numbers of different machines, and of one machine on different days, differ by how long a sync of
-the disk takes. Ratios within one run do not, as far as everybody syncs.
+Absolute numbers depend on how long a sync of the disk takes, which differs between machines and
+between days. Ratios within one run do not, as long as every system syncs.
 """
 
 from __future__ import annotations
@@ -30,21 +30,19 @@ def calibrate(under: Path, seconds: float) -> dict[str, float]:
 
 
 def syncs_per_second(under: Path, seconds: float) -> float:
-    """Measure syncs alone: short enough to be done before every single run."""
+    """Measure syncs alone; quick enough to repeat before every run."""
     with tempfile.TemporaryDirectory(prefix="calibration-", dir=under) as folder:
         return _syncs(Path(folder) / "syncs", seconds)
 
 
 def commits_per_second(under: Path, seconds: float) -> float:
-    """Return how many transactions of one row a second SQLite makes durable there."""
+    """Return how many single-row transactions per second SQLite commits there."""
     with tempfile.TemporaryDirectory(dir=under) as folder:
         return _commits(Path(folder) / "calibration.db", seconds)
 
 
 def commit_milliseconds(under: Path, rate: float, seconds: float) -> list[float]:
-    """Return how long commits of one row take that are due on a timetable, each from when it was
-    due.
-    """
+    """Time single-row commits on a fixed schedule, each from the time it was due."""
     with tempfile.TemporaryDirectory(dir=under) as folder, _raw(Path(folder) / "raw.db") as raw:
         start = time.monotonic()
         taken = []

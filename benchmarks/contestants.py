@@ -1,6 +1,6 @@
-"""Who is compared, each in the durable settings its own documentation gives, and how to run one.
+"""The compared systems, each in the durable settings of its documentation, and how to run one.
 
-Several settings of a peer may take part; the bars are held against the fastest of them.
+A peer may take part in several settings; goals compare with the fastest of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.environments import ROOT, Unavailable, python_for, without_paths
 
-# Longer than any run can take that is going to end.
+# Longer than any successful run takes.
 TIMEOUT_S = 240
 
 
@@ -27,10 +27,10 @@ class Contestant:
     label: str
     module: str
     variant: str
-    # How many callers hand in at once where the measure leaves it to the system's own best.
+    # The number of concurrent callers that is fastest for this system.
     callers: int
     peer: str | None = None
-    # Only takes part in a quick run if this is set.
+    # Whether the system takes part in a quick run.
     essential: bool = False
 
 
@@ -94,7 +94,7 @@ EVERYBODY = (OURS, HUEY, HUEY_CYSQLITE, DBOS, DBOS_WAL)
 
 
 class Failed(Exception):
-    """A system did not get through a run; the message says how, for the report."""
+    """A system failed a run; the message is for the report."""
 
 
 def run(contestant: Contestant, verb: str, under: Path, **options: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A virtual environment for each peer, made on demand and kept until its requirements change."""
+"""A virtual environment for each peer, created on demand, kept until its requirements change."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ REQUIREMENTS = Path(__file__).parent / "peers"
 
 
 class Unavailable(Exception):
-    """A peer could not be installed, so there is nothing to compare with."""
+    """A peer that could not be installed."""
 
 
 def without_paths(text: str) -> str:
-    """Take out of a message where on this machine things are: it goes into the report."""
+    """Remove local paths from a message for the report."""
     return text.replace(str(ROOT), ".").replace(str(Path.home()), "~")
 
 
 @functools.cache
 def python_for(peer: str | None) -> Path:
-    """Return the interpreter that has a peer installed; None is ourselves."""
+    """Return the interpreter that has a peer installed; None is our own."""
     if peer is None:
         return Path(sys.executable)
     requirements = REQUIREMENTS / f"requirements-{peer}.txt"

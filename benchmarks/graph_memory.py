@@ -25,7 +25,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple, Self
 
-from coatcheck.codegraph import Graph, SourceFile, analyse
+from coatcheck.codegraph import Graph, SourceFile, analyze
 from coatcheck.codegraph.languages import language_of
 
 MB = 1_000_000
@@ -107,7 +107,7 @@ def apart(files: list[SourceFile], want: set[str], workers: int) -> Taken:
 
 def measured(files: list[SourceFile], want: set[str], workers: int) -> Taken:
     with Watching() as private:
-        graph = analyse(files, want, workers=workers)
+        graph = analyze(files, want, workers=workers)
     links = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     reads = 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     written = len(json.dumps(graph.as_json()))

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from tests.codegraph.ground_truth import PROGRAMS, programs
 
-from coatcheck.codegraph import EdgeKind, SourceFile, analyse
+from coatcheck.codegraph import EdgeKind, SourceFile, analyze
 from coatcheck.codegraph.languages import language_of, parser_of
 
 Clock = Callable[[], float]
@@ -135,7 +135,7 @@ def apart(files: list[tuple[str, bytes]], want: set[str], workers: int, clock: C
 def timed(files: list[tuple[str, bytes]], want: set[str], workers: int, clock: Clock) -> Run:
     given = sum(len(content) for _, content in files)
     started = clock()
-    graph = analyse(
+    graph = analyze(
         [SourceFile(path, partial(bytes, content)) for path, content in files],
         want,
         workers=workers,

@@ -1,10 +1,10 @@
 """A load generator for our API, as thin as Python allows: it shares the cores with the server.
 
-Run as a process of its own; prints one line of JSON. Two ways to ask:
+It runs as a separate process and prints one line of JSON:
 
 - with `--rate 0` every connection sends its next request when the last one was answered;
-- with a rate, requests leave on a fixed timetable whatever the answers do, and a latency counts
-  from the time a request was due, so that a stall shows in all the requests it held up.
+- with a rate, requests follow a fixed schedule, and a latency counts from the time a request was
+  due, so that a stall shows in all the requests it delayed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TIMEOUT_S = 120
 
 
 def load(port: int, **options: Any) -> dict[str, Any]:
-    """Ask from a process of its own and return what it measured; no request may be refused."""
+    """Run the load generator as a process and return its results; no request may fail."""
     command = [sys.executable, "-m", "benchmarks.http_load", "--port", str(port)]
     for name, value in options.items():
         command += [f"--{name}", str(value)]
@@ -39,7 +39,7 @@ def load(port: int, **options: Any) -> dict[str, Any]:
 
 
 class Connection(asyncio.Protocol):
-    """One kept-alive connection: one request under way, the due ones wait in line."""
+    """A kept-alive connection with one request in flight; due requests queue."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -50,11 +50,11 @@ class Connection(asyncio.Protocol):
         self._buffer = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep what is written to."""
+        """Store the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def ask(self, due: float) -> None:
-        """Send a request now, or when those before it are answered."""
+        """Send a request now, or once those before it are answered."""
         self._load.asked()
         self._send(due)
 
@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(self._load.request)
 
     def data_received(self, data: bytes) -> None:
-        """Take an answer once its whole body is there."""
+        """Count a response once its whole body has arrived."""
         self._buffer += data
         head, separator, body = self._buffer.partition(b"\r\n\r\n")
         if not separator:
@@ -81,13 +81,13 @@ class Connection(asyncio.Protocol):
             self._send(self._due.popleft())
 
     def connection_lost(self, _: Exception | None) -> None:
-        """Count a request that was under way as failed."""
+        """Count a request in flight as failed."""
         if self._busy:
             self._load.lost()
 
 
 class Load:
-    """All connections, and what they were told."""
+    """All connections and their responses."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -105,12 +105,12 @@ class Load:
         self._all_answered = asyncio.Event()
 
     def asked(self) -> None:
-        """Note that one more answer is to come."""
+        """Count an expected response."""
         self._in_progress += 1
         self._all_answered.clear()
 
     def answered(self, connection: Connection, status: bytes, latency: float) -> None:
-        """Note an answer; without a timetable, ask again."""
+        """Record a response; without a schedule, send the next request."""
         if status.startswith(b"2"):
             self.latencies.append(latency)
         else:
@@ -120,7 +120,7 @@ class Load:
         self._note_answer()
 
     def lost(self) -> None:
-        """Note that a connection broke."""
+        """Record a broken connection."""
         self.refused += 1
         self._note_answer()
 
@@ -130,7 +130,7 @@ class Load:
             self._all_answered.set()
 
     async def run(self) -> dict[str, object]:
-        """Ask for the given time; answers under way at the end still count."""
+        """Send requests for the given time; responses in flight at the end still count."""
         loop = asyncio.get_running_loop()
         connections = [
             (await loop.create_connection(lambda: Connection(self), "127.0.0.1", self.options.port))
@@ -165,7 +165,7 @@ class Load:
 
 
 def main() -> None:
-    """Ask, and say what was answered."""
+    """Send requests and print the results."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--method", default="POST")

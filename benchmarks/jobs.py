@@ -1,4 +1,4 @@
-"""The app under test: the same no-op for every system, and a few that measure from inside."""
+"""The app under test: the no-op job of every system, and jobs that measure from inside."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from coatcheck import App, Context
 app = App()
 stepping.declare_in(app)
 
-# When the handler of a `stamp` job was reached, by the number in its input; for runs where the
-# caller is in the same process and can look here.
+# Start times of `stamp` handlers by the number in their input, for callers in the same process.
 started: dict[int, float] = {}
 called = threading.Event()
 
@@ -39,19 +38,19 @@ def job_in_process(_ctx: Context, data: dict[str, int]) -> dict[str, int]:
 
 @app.job(isolation="process")
 def stamp_in_process(_ctx: Context, _data: dict[str, int]) -> float:
-    """Say when the handler was reached in its process."""
+    """Return the start time of the handler in its process."""
     return time.monotonic()
 
 
 @app.job
 def stamp_in_thread(_ctx: Context, _data: dict[str, int]) -> float:
-    """Say when the handler was reached in its thread."""
+    """Return the start time of the handler in its thread."""
     return time.monotonic()
 
 
 @app.job
 async def stamp(_ctx: Context, data: dict[str, int]) -> float:
-    """Say when the handler was reached; the monotonic clock is one for all processes."""
+    """Return the start time of the handler; all processes share the monotonic clock."""
     now = time.monotonic()
     started[data["n"]] = now
     called.set()
@@ -60,7 +59,7 @@ async def stamp(_ctx: Context, data: dict[str, int]) -> float:
 
 @app.job
 async def steps_then_wait(ctx: Context, data: dict[str, int]) -> None:
-    """Take so many steps, and wait for an event."""
+    """Run the given number of steps, then wait for an event."""
     for number in range(data["n"]):
         await ctx.step(stepping.nothing, number)
     await ctx.wait_for("go")
@@ -68,7 +67,7 @@ async def steps_then_wait(ctx: Context, data: dict[str, int]) -> None:
 
 @app.job
 async def fan_out(ctx: Context, data: dict[str, int]) -> int:
-    """Spawn so many jobs, and count their results."""
+    """Spawn the given number of jobs and count their results."""
     children = await asyncio.gather(
         *(ctx.spawn("job", {"n": number}, key=number) for number in range(data["n"]))
     )
@@ -77,7 +76,7 @@ async def fan_out(ctx: Context, data: dict[str, int]) -> int:
 
 @app.job(retries=0)
 def compute(_ctx: Context, seconds: float) -> int:
-    """Keep a core busy in pure Python, the worst neighbour a thread can have."""
+    """Keep a core busy in pure Python, which holds the interpreter."""
     until = time.monotonic() + seconds
     turns = 0
     while time.monotonic() < until:
@@ -88,5 +87,5 @@ def compute(_ctx: Context, seconds: float) -> int:
 
 @app.job
 async def leave_file(ctx: Context, path: str) -> None:
-    """Leave a file behind."""
+    """Write an artifact."""
     await ctx.artifact("file", Path(path))

@@ -1,9 +1,9 @@
-"""Large files: what the processes of a server hold in memory while one passes through them.
+"""Large artifacts: memory of the server's processes while one is written and downloaded.
 
     python -m benchmarks.large_files [megabytes]
 
-A job leaves a file behind, and a client downloads it. For each process: its memory before, and the
-most it ever held until the end. Beside it, how fast the same file is written and synced directly.
+A job writes an artifact, and a client downloads it. For each process: its memory before and its
+peak. For comparison, the speed of writing and syncing the same file directly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
                 file.write(piece)
         direct = _copy(source, target)
         with serving(Path(folder)) as server, Client(f"http://127.0.0.1:{server.port}") as client:
-            client.run("leave_file", str(source), 60)  # everything is imported by now
+            client.run("leave_file", str(source), 60)  # all modules are imported by now
             before = {pid: _memory(pid, "VmRSS") for pid in server.processes()}
             start = time.monotonic()
             handle = client.submit("leave_file", str(source))

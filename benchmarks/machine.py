@@ -1,4 +1,4 @@
-"""What the numbers were made on: enough to judge them, nothing that names a host or a path."""
+"""Describe the machine: enough to judge the numbers, without host names or paths."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Coatcheck, speaking the protocol of the peers.
+"""Coatcheck behind the benchmark protocol of the peers.
 
-It runs what `coatcheck serve` runs: the same loop, the same settings, unless a number of workers
-is asked for. With one process, callers and worker share an event loop, as in `--in-process`.
+It runs what `coatcheck serve` runs, with the same event loop and settings. With one process,
+callers and worker share an event loop, as with `--in-process`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FINISHED = "SELECT count(*) FROM jobs WHERE tenant = 'default' AND state = 'succ
 
 
 class System:
-    """Our side, in a folder."""
+    """Coatcheck with its database in a folder."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.path = Path(options.under).absolute() / "coatcheck.db"
@@ -52,7 +52,7 @@ class System:
     async def engine(self) -> AsyncIterator[Engine]:
         """Open the store and the engine."""
         async with open_engine(jobs.app, self.settings) as engine:
-            if self.isolation != "process":  # else there would be processes nobody measures
+            if self.isolation != "process":  # no worker processes unless they are measured
                 engine.kinds = {
                     name: kind for name, kind in engine.kinds.items() if kind.isolation != "process"
                 }
@@ -71,8 +71,8 @@ class System:
             stop.set()
             await working
 
-    async def hand_in(self, engine: Engine, callers: int, seconds: float) -> dict[str, Any]:
-        """Submit from so many callers, each waiting for its answer, until the time is up."""
+    async def submit_jobs(self, engine: Engine, callers: int, seconds: float) -> dict[str, Any]:
+        """Submit from concurrent callers, each waiting for its commit, until the time is up."""
         numbers = itertools.count()
         start = time.monotonic()
         until = start + seconds
@@ -89,7 +89,7 @@ class System:
         return {"started": start, "jobs": sum(counts), "seconds": time.monotonic() - start}
 
     async def until_done(self, count: int) -> float:
-        """Wait for the last result, looking from a thread: the loop is what is being measured."""
+        """Wait for the last result; poll in a thread, because the loop is being measured."""
         return await asyncio.to_thread(self._until_done, count)
 
     def _until_done(self, count: int) -> float:
@@ -102,11 +102,11 @@ class System:
 
 
 async def enqueue(options: argparse.Namespace) -> dict[str, Any]:
-    """Hand in, nobody works."""
+    """Submit jobs without a worker."""
     system = System(options)
     async with system.engine() as engine:
         cpu = protocol.cpu_seconds()
-        measured = await system.hand_in(engine, options.callers, options.seconds)
+        measured = await system.submit_jobs(engine, options.callers, options.seconds)
         cpu = protocol.cpu_seconds() - cpu
         [status] = await engine.queues()
         assert status.ready == measured["jobs"], f"{measured['jobs']} in, {status.ready} stored"
@@ -114,10 +114,10 @@ async def enqueue(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def drain(options: argparse.Namespace) -> dict[str, Any]:
-    """Work off what is there."""
+    """Submit jobs, then time the workers until all are done."""
     system = System(options)
     async with system.engine() as engine:
-        count = (await system.hand_in(engine, 64, options.seconds))["jobs"]
+        count = (await system.submit_jobs(engine, 64, options.seconds))["jobs"]
         start, cpu = time.monotonic(), protocol.cpu_seconds()
         async with system.worker(engine):
             end = await system.until_done(count)
@@ -126,7 +126,7 @@ async def drain(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def drain_warm(options: argparse.Namespace) -> dict[str, Any]:
-    """Work off what is there with a worker that has started long ago; with its processes' CPU."""
+    """Drain jobs with a warm worker; include the CPU of its processes."""
     system = System(options)
     async with system.engine() as engine, system.worker(engine):
         warm = 8
@@ -134,7 +134,7 @@ async def drain_warm(options: argparse.Namespace) -> dict[str, Any]:
             job = await engine.submit(Submission(system.kind, json.dumps({"n": number})))
             await engine.wait(job.id, 30)
         await engine.pause_queue("default")
-        count = (await system.hand_in(engine, 64, options.seconds))["jobs"]
+        count = (await system.submit_jobs(engine, 64, options.seconds))["jobs"]
         start, cpu = time.monotonic(), protocol.cpu_seconds() + _cpu_of_children()
         await engine.resume_queue("default")
         end = await system.until_done(count + warm)
@@ -152,16 +152,16 @@ def _cpu_of_children() -> float:
 
 
 async def end_to_end(options: argparse.Namespace) -> dict[str, Any]:
-    """Hand in while a worker runs."""
+    """Submit jobs while a worker runs."""
     system = System(options)
     async with system.engine() as engine, contextlib.AsyncExitStack() as stack:
         if options.processes == 2:
             stack.enter_context(protocol.worker_process(__spec__.name, options))
         else:
             await stack.enter_async_context(system.worker(engine))
-        handed = await system.hand_in(engine, options.callers, options.seconds)
-        end = await system.until_done(handed["jobs"])
-    return protocol.rate({"jobs": handed["jobs"], "seconds": end - handed["started"]})
+        submitted = await system.submit_jobs(engine, options.callers, options.seconds)
+        end = await system.until_done(submitted["jobs"])
+    return protocol.rate({"jobs": submitted["jobs"], "seconds": end - submitted["started"]})
 
 
 async def pickup(options: argparse.Namespace) -> dict[str, Any]:
@@ -181,7 +181,7 @@ async def pickup(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def pickup_inside(options: argparse.Namespace) -> dict[str, Any]:
-    """Time the same by what the handler returns, so that it may run anywhere."""
+    """Time pickup by the handler's result, so that it may run in any process."""
     system = System(options)
     latencies = []
     async with system.engine() as engine, system.worker(engine):
@@ -195,7 +195,7 @@ async def pickup_inside(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def idle(options: argparse.Namespace) -> dict[str, Any]:
-    """Use as much CPU as waiting takes."""
+    """Measure the CPU of an idle system."""
     system = System(options)
     async with system.engine() as engine, system.worker(engine):
         await asyncio.sleep(1)
@@ -206,21 +206,21 @@ async def idle(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def steps(options: argparse.Namespace) -> dict[str, Any]:
-    """Take `count` steps in each of `callers` jobs at once."""
+    """Run `count` steps in each of `callers` concurrent jobs."""
     system = System(options)
     async with system.engine() as engine, system.worker(engine):
         return await stepping.take(engine, options)
 
 
 async def resume(options: argparse.Namespace) -> dict[str, Any]:
-    """Time how long a job with `count` steps takes to come back to where it waits, and end."""
+    """Time the replay of a waiting job with `count` recorded steps until it finishes."""
     system = System(options)
     async with system.engine() as engine, system.worker(engine):
         job = await engine.submit(Submission("steps_then_wait", json.dumps({"n": options.count})))
         while job.state != "waiting":
             job = await engine.wait_for_event(job, job.last_event, 30) or job
         start = time.monotonic()
-        await engine.store.send(job.tenant, job.id, "go", "null", engine.clock.now())
+        await engine.store.jobs.send_event(job.tenant, job.id, "go", "null", engine.clock.now())
         job = await engine.wait(job.id, 60)
         assert job.state == "succeeded", job.error
     return {"milliseconds": (time.monotonic() - start) * 1000}
@@ -239,7 +239,7 @@ async def fan_out(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def work(options: argparse.Namespace) -> dict[str, Any]:
-    """Be the worker process of a two-process run."""
+    """Run the worker process of a two-process run."""
     system = System(options)
     async with system.engine() as engine, system.worker(engine):
         await asyncio.to_thread(protocol.serve_until_told)
@@ -247,7 +247,7 @@ async def work(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def describe(options: argparse.Namespace) -> dict[str, Any]:
-    """Say what runs, with the settings read back from a connection opened as the writer's is."""
+    """Describe the system, with settings read back from a connection like the writer's."""
     system = System(options)
     with contextlib.closing(connect(system.path)) as connection:
         journal = connection.execute("PRAGMA journal_mode").get

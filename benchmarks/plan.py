@@ -1,4 +1,4 @@
-"""How long, how often and where a run measures."""
+"""The parameters of a benchmark run."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from benchmarks.contestants import Contestant
 class Plan:
     """One run of the benchmarks."""
 
-    # On the file system that is measured; emptied afterwards.
+    # On the measured file system; emptied afterwards.
     folder: Path
     rounds: int
-    # How long jobs are handed in for, in each round of each system.
+    # How long jobs are submitted, in each round of each system.
     seconds: float
     probes: int
     quick: bool
-    # Systems that could not even be described: named once, then left out.
+    # Systems that could not be described; reported once and left out.
     absent: dict[str, str] = field(default_factory=dict)
-    # How many syncs a second the disk did, just before each run of anybody.
+    # Syncs per second of the disk before each run.
     disk: list[float] = field(default_factory=list)
 
     def taking_part(self, contestants: Iterable[Contestant]) -> list[Contestant]:
-        """Return those that run: all, or in a quick run the essential ones."""
+        """Return the systems to run: all, or the essential ones in a quick run."""
         return [one for one in contestants if one.essential or not self.quick]
 
     def once(self) -> Plan:
-        """Return the same plan with a single round, for what hardly varies and takes long."""
+        """Return the plan with a single round, for slow measures that hardly vary."""
         return replace(self, rounds=1)

@@ -1,4 +1,4 @@
-"""The picture: throughputs and pickup side by side, ours in colour."""
+"""The chart: throughput and pickup side by side, Coatcheck in color."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ OURS, THEIRS = "#2b6cb0", "#b8bfc9"
 
 
 def draw(measures: list[Measure], path: Path) -> str:
-    """Draw what was measured of the comparison, and say what became of it."""
+    """Draw the chart and return a note about it."""
     try:
         import matplotlib as mpl  # noqa: PLC0415 - in the extra `bench` only
     except ImportError:
         return "no plot: matplotlib is in the extra `bench`"
     mpl.use("svg")
-    # The same run gives the same file, and text stays text.
+    # Reproducible output, with text as text.
     mpl.rcParams.update({"svg.hashsalt": "coatcheck", "svg.fonttype": "none", "font.size": 9})
     from matplotlib import pyplot  # noqa: PLC0415 - after the backend is chosen
 
@@ -51,7 +51,7 @@ def _bars(axis: Any, measure: Measure) -> None:
         color=[OURS if row.ours else THEIRS for row in rows],
         error_kw={"elinewidth": 0.8, "ecolor": "#555555"},
     )
-    # From zero and linear: the length of a bar is the number.
+    # Linear from zero: the length of a bar is the number.
     farthest = max(max(row.samples) for row in rows)
     axis.set_xlim(0, farthest * 1.15)
     for position, row in enumerate(rows):

@@ -122,7 +122,7 @@ def _words(name: str) -> str:
 def _spread(values: list[float]) -> str:
     if len(values) < 2:
         return "one round"
-    if len(values) > 20:  # many single timings, not rounds: the extremes say little
+    if len(values) > 20:  # single timings, not rounds: the extremes mean little
         ordered = sorted(values)
         tenth = len(ordered) // 10
         return f"{_number(ordered[tenth])} to {_number(ordered[-tenth - 1])} (middle 80 %)"

@@ -1,4 +1,4 @@
-"""What a measure leaves: rows of samples, and bars they are held against."""
+"""The result of a measure: rows of samples, and goals."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any
 
 @dataclass
 class Row:
-    """One line of a table: a sample for each round, or why there is none."""
+    """A row of a table: a sample per round, or the reason why there is none."""
 
     label: str
     samples: list[float] = field(default_factory=list)
     failed: str | None = None
-    # How many times as good as this row ours is: a ratio for each round, both made in that round.
+    # How many times better Coatcheck is than this row: one ratio per round.
     ours_against: list[float] = field(default_factory=list)
-    # Where a row has more to say than its unit, such as the CPU time a job.
+    # Further values of a row, such as the CPU time per job.
     extra: dict[str, float] = field(default_factory=dict)
     ours: bool = False
     family: str = ""
 
     @property
     def median(self) -> float | None:
-        """The middle of the samples."""
+        """The median of the samples."""
         return statistics.median(self.samples) if self.samples else None
 
     @property
     def ratio(self) -> float | None:
-        """The middle of the ratios."""
+        """The median of the ratios."""
         return statistics.median(self.ours_against) if self.ours_against else None
 
 
 @dataclass
 class Bar:
-    """What was to be reached, what was, and whether that is enough (None: could not be told)."""
+    """A goal, the value reached, and whether it suffices (None: unknown)."""
 
     wanted: str
     reached: str
@@ -66,7 +66,7 @@ class Measure:
 
 
 def at_least_times(measure: Measure, family: str, wanted: float, name: str) -> Bar:
-    """Hold ours against the fastest setting of a peer."""
+    """Compare Coatcheck with the fastest setting of a peer."""
     rivals = [row for row in measure.rows if row.family == family and row.ratio is not None]
     text = f"at least {wanted:g} × {name}"
     if not rivals:
@@ -78,13 +78,13 @@ def at_least_times(measure: Measure, family: str, wanted: float, name: str) -> B
 
 
 def at_most(wanted: float, unit: str, reached: float | None) -> Bar:
-    """Hold a number against its upper bound."""
+    """Compare a number with its upper bound."""
     if reached is None:
         return Bar(f"at most {wanted:g} {unit}", "no result", None)
     return Bar(f"at most {wanted:g} {unit}", f"{reached:.2f} {unit}", reached <= wanted)
 
 
 def percentile(values: list[float], share: float) -> float:
-    """Return the value that `share` of all are not above."""
+    """Return the value that `share` of the samples do not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

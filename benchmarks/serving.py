@@ -28,16 +28,14 @@ class Server:
     database: Path
 
     def processes(self) -> dict[int, str]:
-        """Return what each of its processes is, by process id."""
+        """Return the role of each process by pid."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         return {pid: _role(pid) for pid in (self.pid, *map(int, children))}
 
 
 @contextlib.contextmanager
 def serving(under: Path, *flags: str, app: str | None = "benchmarks.jobs:app") -> Iterator[Server]:
-    """Serve an app, or the built-in surfaces, on a free loopback port, with a database in a folder
-    of its own.
-    """
+    """Serve an app or the built-in surfaces on a free port, with a temporary database."""
     folder = Path(tempfile.mkdtemp(prefix="serve-", dir=under))
     database = folder / "coatcheck.db"
     environment = {
@@ -61,7 +59,7 @@ def serving(under: Path, *flags: str, app: str | None = "benchmarks.jobs:app") -
         try:
             process.wait(timeout=STOP_S)
         except subprocess.TimeoutExpired:
-            process.kill()  # its children notice and end themselves
+            process.kill()  # its children notice and exit
             process.wait()
         assert process.stdout is not None
         process.stdout.close()
@@ -70,7 +68,7 @@ def serving(under: Path, *flags: str, app: str | None = "benchmarks.jobs:app") -
 
 @contextlib.contextmanager
 def serving_fastapi(under: Path) -> Iterator[Server]:
-    """Serve the hand-made jobs table of peers/fastapi_app.py, with the libraries it wants."""
+    """Serve the hand-made jobs table of peers/fastapi_app.py in its own environment."""
     folder = Path(tempfile.mkdtemp(prefix="fastapi-", dir=under))
     database = folder / "jobs.db"
     command = [str(python_for("fastapi")), str(REQUIREMENTS / "fastapi_app.py"), str(database)]

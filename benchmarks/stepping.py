@@ -1,4 +1,4 @@
-"""Steps of our own jobs, on any store: the kind, and the taking of many."""
+"""Durable steps on any store: the kind, and running many."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from coatcheck.engine.submit.submission import Submission
 
 
 async def nothing(number: int) -> int:
-    """Be the body of a step."""
+    """Do nothing, as the function of a step."""
     return number
 
 
 async def steps(ctx: Context, data: dict[str, int]) -> float:
-    """Take so many steps, and return the seconds that took."""
+    """Run the given number of steps and return the seconds."""
     began = time.monotonic()
     for number in range(data["n"]):
         await ctx.step(nothing, number)
@@ -27,12 +27,12 @@ async def steps(ctx: Context, data: dict[str, int]) -> float:
 
 
 def declare_in(app: App) -> None:
-    """Have an app take steps."""
+    """Declare the kind in an app."""
     app.job(steps)
 
 
 async def take(engine: Engine, options: argparse.Namespace) -> dict[str, Any]:
-    """Take `count` steps in each of `callers` jobs at once."""
+    """Run `count` steps in each of `callers` concurrent jobs."""
     asked = Submission("steps", json.dumps({"n": options.count}))
     warm = await engine.submit(Submission("steps", json.dumps({"n": 10})))
     await engine.wait(warm.id, 30)
@@ -42,7 +42,7 @@ async def take(engine: Engine, options: argparse.Namespace) -> dict[str, Any]:
     seconds, cpu = time.monotonic() - start, protocol.cpu_seconds() - cpu
     assert all(job.result is not None for job in ended), "a job has not succeeded"
     for job in ended:
-        taken = await engine.store.steps(job.tenant, job.id)
+        taken = await engine.store.jobs.list_steps(job.tenant, job.id)
         assert len(taken) == options.count, f"{len(taken)} steps on record"
     if options.callers == 1:
         seconds = json.loads(ended[0].result or "null")

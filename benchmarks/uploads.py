@@ -1,9 +1,9 @@
-"""Uploads: what the server holds in memory while a large file comes in, and how fast that is.
+"""Uploads: memory of the server while a large file arrives, and the speed.
 
     python -m benchmarks.uploads [megabytes]
 
-A client uploads a file, as it is and as a form. For the API process: its memory before, and the
-most it ever held. Beside it, how fast the same file is copied, hashed and synced directly.
+A client uploads a file, raw and as a form. For the API process: its memory before and its peak.
+For comparison, the speed of copying, hashing and syncing the same file directly.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
         target.unlink()
         with serving(Path(folder)) as server:
             url = f"http://127.0.0.1:{server.port}/v1/uploads"
-            _send(url, iter([b"x"]), 1)  # everything is imported by now
+            _send(url, iter([b"x"]), 1)  # all modules are imported by now
             before = {pid: _memory(pid, "VmRSS") for pid in server.processes()}
             start = time.monotonic()
             upload = _send(url, _pieces(source), source.stat().st_size)

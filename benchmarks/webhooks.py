@@ -1,11 +1,11 @@
-"""Webhooks: how fast one process empties the outbox.
+"""Webhooks: how fast one process drains the outbox.
 
     python -m benchmarks.webhooks [messages] [receivers]
 
-Jobs end, and each is told to every receiver. Then one sender delivers all of it to servers in a
-process of their own, which answer 204 at once: what is measured is claiming, signing, calling and
-noting. Beside it, how many of the same requests the same client sends with nothing around them,
-and how long another receiver's first message takes while 10,000 wait for one that never answers.
+Jobs finish, each with a delivery per receiver. One dispatcher delivers all of them to servers in
+another process, which answer 204 at once: this measures claiming, signing, sending and recording.
+For comparison, the rate of the same requests alone, and how long another receiver's first message
+takes while 10,000 wait for one that never answers.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from coatcheck import App, Context
-from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.outbound import OutboundClient
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.webhooks.endpoints import WebhookSpec
@@ -28,7 +28,7 @@ from coatcheck.model.webhook import new_secret, signature
 from coatcheck.store.sqlite.store import SQLiteStore
 
 AT_ONCE = 32
-WAITING = 10_000  # for the one that never answers
+WAITING = 10_000  # for the receiver that never answers
 
 app = App()
 
@@ -100,7 +100,7 @@ async def _beside_dead(jobs: int, ports: list[int]) -> float:
         dead = WebhookSpec(f"http://127.0.0.1:{ports[0]}/")
         await _end_jobs(engine, [Submission("nothing", webhook=dead)] * jobs)
         sending = asyncio.create_task(engine.dispatcher.run())
-        await asyncio.sleep(1)  # it is busy with the dead one
+        await asyncio.sleep(1)  # the dispatcher is busy with the dead receiver
         alive = WebhookSpec(f"http://127.0.0.1:{ports[1]}/")
         job = await engine.submit(Submission("nothing", webhook=alive))
         start = time.monotonic()

@@ -1,5 +1,5 @@
-"""The load generator `wrk`, where it is installed: written in C, it leaves the server more of the
-cores than our own (http_load.py), and a second generator shows whether a result is the first's.
+"""The load generator `wrk`, if installed. It is written in C and leaves the server more CPU than
+http_load.py; a second generator also shows whether a result is an artifact of the first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TIMEOUT_S = 120
 
 
 def is_there() -> bool:
-    """Whether it can be run."""
+    """Return whether wrk is installed."""
     return shutil.which("wrk") is not None
 
 
@@ -29,7 +29,7 @@ def load(
     path: str = "/v1/jobs",
     body: str = '{"kind":"job","input":{"n":1}}',
 ) -> dict[str, Any]:
-    """Ask with one thread of it; no request may be refused."""
+    """Send requests with one thread of wrk; no request may fail."""
     script = folder / "wrk.lua"
     script.write_text(
         f"wrk.method = {json.dumps(method)}\nwrk.body = {json.dumps(body)}\n"

@@ -1,9 +1,8 @@
-"""Builds the documentation as a site into `site/`: `make docs`.
+"""Build the documentation site into `site/`: `make docs`.
 
-The pages link to each other and to files of the repository by relative paths, which work where the
-repository is shown. So that they work in the site as well, it is made from a copy that lies the way
-the repository does: all pages, wherever they are, and each file that one of them links to. A link
-that leads nowhere, or to a heading that is not there, ends the build.
+Pages link to each other and to files of the repository by relative paths. So that these work in the
+site as well, it is built from a copy with the layout of the repository: all pages, and each file
+that one of them links to. A broken link or anchor fails the build.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def pages() -> Iterator[Path]:
 
 
 def stage() -> list[str]:
-    """Copy the pages and what they link to; return the links to files that are not there."""
+    """Copy the pages and their linked files; return broken links."""
     shutil.rmtree(STAGE, ignore_errors=True)
     broken = []
     for page in pages():
@@ -51,7 +50,7 @@ def _copy(file: Path) -> None:
 
 
 def build() -> int:
-    """Make the site, strictly; return the exit code."""
+    """Build the site in strict mode; return the exit code."""
     if broken := stage():
         sys.stderr.write("\n".join([*broken, ""]))
         return 1

@@ -1,7 +1,7 @@
-"""Records the terminal session of the README into `pictures/session.svg`: a real one.
+"""Record the terminal session of the README into `pictures/session.svg`.
 
-The commands are run, in a folder of their own, and what they print is what is shown; only the port
-is another. Run it again when the command line looks different: `python docs/recording.py`.
+The commands really run, in a temporary folder, and their output is shown; only the port differs.
+Run it again when the output of the command line changes: `python docs/recording.py`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 class Session:
-    """A terminal whose commands are run, and shown with what they print."""
+    """A terminal session: commands that run, shown with their output."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self._folder = folder
@@ -58,11 +58,11 @@ class Session:
         self.console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
 
     def type(self, line: str) -> None:
-        """Show what somebody types."""
+        """Show typed text."""
         self.console.print(Text.assemble(("$ ", "bold green"), (line, "bold")))
 
     def run(self, *arguments: str, shown: str) -> str:
-        """Run a command on a terminal, and show both."""
+        """Run a command on a terminal and show it with its output."""
         self.type(shown)
         printed = _on_a_terminal(
             [sys.executable, "-m", "coatcheck", *arguments], self._folder, self._environment
@@ -73,7 +73,7 @@ class Session:
 
 
 def record() -> Console:
-    """Have the session, and return what was on the screen."""
+    """Run the session and return the screen."""
     with tempfile.TemporaryDirectory(prefix="recording-") as name:
         folder = Path(name)
         (folder / "tasks.py").write_text(APP)
@@ -124,7 +124,7 @@ def _read(descriptor: int) -> Iterator[bytes]:
     while True:
         try:
             piece = os.read(descriptor, 65536)
-        except OSError:  # the other side has closed it
+        except OSError:  # the terminal was closed
             return
         if not piece:
             return
@@ -175,7 +175,7 @@ def _get(url: str, path: str) -> dict[str, Any]:
 
 
 def picture_of(console: Console) -> str:
-    """Draw a screen as SVG that fetches nothing."""
+    """Draw a screen as an SVG without external resources."""
     drawn = console.export_svg(title="coatcheck", theme=DIMMED_MONOKAI, unique_id="session")
     return _FONTS.sub("", drawn).replace("Fira Code", "ui-monospace, Menlo, Consolas")
 

@@ -1,7 +1,7 @@
-"""For all tests: the assertions of the suites we ship explain themselves as ours do; and a real
-PostgreSQL, one server for each test process that wants one.
+"""Shared set-up: assertion rewriting for the shipped suites, and a real PostgreSQL server per test
+process.
 
-`COATCHECK_TEST_POSTGRES=<dsn>` runs the same tests against a server that is there already.
+`COATCHECK_TEST_POSTGRES=<dsn>` runs the same tests against an existing server.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tests.postgres.server import TrialServer
 
 pytest.register_assert_rewrite("coatcheck.testing")
 
-# Who is started in the background ignores Ctrl-C, and so does what it starts; some tests send it.
+# Background processes and their children ignore SIGINT, which some tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# What is made while tests are collected is there to stay: modules, classes, tests. Nobody looks
-# through it for garbage, neither now nor during the tests.
+# Objects created during collection (modules, classes, tests) live forever: exclude them from
+# garbage collection.
 gc.disable()
 
 

@@ -1,4 +1,4 @@
-"""Programs of Debian's that some tests need: installed where that can be done."""
+"""Debian programs that some tests need, installed if possible."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from functools import cache
 
 @cache
 def program_of(package: str, name: str, patience_s: float = 100) -> str | None:
-    """Return where a program is, installing its package first if need be; None where it cannot be
-    had.
-    """
+    """Return the path of a program, installing its package if needed; None if unavailable."""
     return _found(name) or _installed(package, name, patience_s)
 
 

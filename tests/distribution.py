@@ -1,7 +1,7 @@
-"""Which tests go to one worker of xdist: those of a file that share what is set up for the file.
+"""Distribution of tests over xdist workers: files with shared fixtures stay on one worker.
 
-pytest-xdist's own groups are lost with pytest 9: a test's id is no longer where it writes the group
-to. So each worker started its own browser, and built its own wheel, for one and the same file.
+pytest-xdist's own groups have no effect with pytest 9, because test ids are no longer where xdist
+writes the group. So each worker started its own browser, and built its own wheel, for one file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SHARED = re.compile(r'scope="module"')
 
 
 class BySetUp(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
-    """Files whose tests share a set-up are handed out whole, and first; of the others each test."""
+    """Schedule files with shared fixtures as a whole and first, other tests one by one."""
 
     def __init__(self, config: pytest.Config, log: Any = None) -> None:
         super().__init__(config, log)

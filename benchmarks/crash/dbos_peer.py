@@ -1,4 +1,4 @@
-"""The pipeline as a DBOS workflow, on SQLite in the journal mode that suits it best (WAL)."""
+"""The pipeline as a DBOS workflow on SQLite, in its fastest journal mode (WAL)."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def main(folder: Path) -> dict[str, Any]:
         "system_database_url": f"sqlite:///{path}",
         "run_admin_server": False,
         "log_level": "ERROR",
-        # Only what began under the same version is gone on with.
+        # DBOS only recovers workflows of the same version.
         "application_version": "bench",
     }
     DBOS(config=config)
-    DBOS.launch()  # goes on with what was under way
+    DBOS.launch()  # recovers workflows in progress
     began = time.time()
     if is_new:
         with SetWorkflowID(WORKFLOW):

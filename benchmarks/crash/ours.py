@@ -1,4 +1,4 @@
-"""The pipeline as a job of ours: one process with an engine and a worker, on SQLite."""
+"""The pipeline as a Coatcheck job: one process with an engine and a worker, on SQLite."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ app = App()
 
 @app.job(retries=1000)
 def ingest(ctx: Context, folder: str) -> int:
-    """Take the steps."""
+    """Run the steps."""
     stages = Pipeline(Path(folder))
     passages: list[str] = ctx.step(stages.chunk, ctx.step(stages.extract))
     for number, batch in enumerate(batches_of(passages)):
@@ -33,7 +33,7 @@ def ingest(ctx: Context, folder: str) -> int:
 
 
 async def main(folder: Path) -> dict[str, Any]:
-    """Run the document's job, or go on with it, to its end."""
+    """Start or continue the document's job and wait until it finishes."""
     settings = Settings(database=f"sqlite:///{folder}/jobs.db", drain_s=0)
     async with open_engine(app, settings) as engine:
         found = await engine.list_jobs(JobFilter(DEFAULT_TENANT))

@@ -1,9 +1,9 @@
-"""The steps of the pipeline, the same for whoever runs them. Standard library only.
+"""The steps of the pipeline, the same for both engines. Standard library only.
 
-Reading and embedding are stand-ins that cost next to nothing: what an engine adds to them is what
-is to be seen. Every body notes that it has begun, with the time, so that what was done twice can be
-counted from outside. At the point that `crash-at` names the process kills itself, once: when the
-body is done and is not on record, which is the worst moment.
+Reading and embedding are cheap stand-ins, so that the cost of the engine shows. Every function
+records its start with the time, so that repeated work can be counted. At the point that `crash-at`
+names the process kills itself once: after the function has run and before it is recorded, which is
+the worst moment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Pipeline:
-    """The bodies of the steps, in a folder of their own."""
+    """The step functions, in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -51,7 +51,7 @@ class Pipeline:
         return self._done(name, len(rows))
 
     def publish(self) -> int:
-        """Make what is staged the document."""
+        """Publish the staged batches."""
         self._begin("publish")
         with self._index() as index:
             index.execute("INSERT OR REPLACE INTO passages SELECT * FROM staged")

@@ -1,8 +1,8 @@
-"""Submitting 200 times a second, alone and while batches of 10,000 jobs come in.
+"""Submit latency at 200 requests per second, alone and during batches of 10,000 jobs.
 
-A batch is written in slices so that others need not wait for it; this shows what they feel of it.
-Nobody works, so that it is the API alone that is measured. Requests leave on a timetable. Beside it
-stands what the disk does by itself: raw commits of one row on the same timetable.
+A batch is written in slices so that other submits do not wait for it; this measures how far that
+holds. There is no worker, so only the API is measured. Requests follow a fixed schedule. For
+comparison, raw commits of one row on the same schedule.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BOUND_MS = 50
 
 
 def measure(plan: Plan) -> list[Measure]:
-    """The same timetable for the bare disk, and twice on one server a round."""
+    """Run the schedule on the bare disk, then twice on one server, per round."""
     seconds = max(3.0, plan.seconds * 2)
     disk = Row("no server: a raw SQLite commit of one row")
     alone = Row("alone", ours=True)
@@ -36,13 +36,15 @@ def measure(plan: Plan) -> list[Measure]:
             load(server.port, rate=RATE, connections=CONNECTIONS, seconds=1)
             for row in (alone, beside):
                 stop = threading.Event()
-                handing_in = threading.Thread(target=_hand_in, args=(server.port, stop, batches))
+                submitting = threading.Thread(
+                    target=_submit_batches, args=(server.port, stop, batches)
+                )
                 if row is beside:
-                    handing_in.start()
+                    submitting.start()
                 answer = load(server.port, rate=RATE, connections=CONNECTIONS, seconds=seconds)
                 stop.set()
                 if row is beside:
-                    handing_in.join()
+                    submitting.join()
                 row.samples.append(percentile(answer["milliseconds"], 0.99))
     title = f"Submit over HTTP, {RATE} requests/s, p99"
     table = Measure("beside-batch", title, "ms", [disk, alone, beside], False)
@@ -50,11 +52,11 @@ def measure(plan: Plan) -> list[Measure]:
         middle = sorted(row.samples)[len(row.samples) // 2]
         wanted = f"{row.label}: within {BOUND_MS} ms at p99"
         table.bars.append(Bar(wanted, f"{middle:.1f} ms", middle <= BOUND_MS))
-    table.notes = [f"{len(batches)} batches were handed in, one after the other."]
+    table.notes = [f"{len(batches)} batches were submitted, one after the other."]
     return [table]
 
 
-def _hand_in(port: int, stop: threading.Event, batches: list[int]) -> None:
+def _submit_batches(port: int, stop: threading.Event, batches: list[int]) -> None:
     body = json.dumps({"jobs": [{"kind": "job", "input": {"n": n}} for n in range(BATCH)]})
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     while not stop.is_set():

@@ -1,8 +1,8 @@
-"""Submitting while the worker computes: four `def` handlers in pure Python loops.
+"""Submit latency while four `def` handlers compute in pure Python.
 
 They keep the worker's interpreter busy, and with it the thread that holds the file's lock while it
-commits: what the API process feels of that is the price of sharing one database file.
-Requests leave on a timetable, so a stall shows in everything that was due meanwhile.
+commits: the effect on the API process is the price of sharing one database file. Requests follow a
+fixed schedule, so a stall shows in every request that was due.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONNECTIONS = 8
 
 
 def measure(plan: Plan) -> list[Measure]:
-    """The same timetable with an idle and with a computing worker, on one server a round."""
+    """Run the schedule with an idle and with a computing worker, on one server per round."""
     seconds = max(3.0, plan.seconds * 2)
     samples: dict[str, list[list[float]]] = {"idle": [], "computing": []}
     for _ in range(plan.rounds):

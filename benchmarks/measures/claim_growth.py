@@ -1,8 +1,8 @@
 """Claims on a database that has grown: finished jobs, or a long queue, against an empty one.
 
 The databases are built by copying one real job, with its payloads and its log, as often as needed:
-whatever columns the schema has, the copies have. Only the copying skips the syncs; the claims are
-the store's own, commits included, taken in turns from all databases at once.
+the copies have all columns of the schema. Only the copying skips syncs; the claims are the store's
+own, commits included, in turns from all databases.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NOTE = (
     "the bar compares the 20th percentiles, claims the disk did not hold up, and the CPU time has "
     "to stay within it too; the ratio of the medians, disk included, is given beside."
 )
-# What belongs to a job, and the column that names it there.
+# The tables with rows of a job, and the column with its id.
 COPIED = {"jobs": "id", "payloads": "job_id", "events": "job_id"}
 
 new_id = UlidGenerator()
@@ -47,7 +47,7 @@ new_id = UlidGenerator()
 
 @dataclass(frozen=True)
 class Size:
-    """What a database holds before the claims."""
+    """The content of a database before the claims."""
 
     label: str
     finished: int = 0
@@ -126,7 +126,7 @@ def _undisturbed(row: Row) -> float:
 async def _timed_claim(store: SQLiteStore, batch: int) -> tuple[float, float]:
     now = _now()
     start, cpu = time.perf_counter(), time.process_time()
-    claimed = await store.claim("bench", [KIND], batch, now)
+    claimed = await store.workers.claim("bench", [KIND], batch, now)
     taken = time.perf_counter() - start, time.process_time() - cpu
     assert len(claimed.claims) == batch, f"{len(claimed.claims)} of {batch} jobs were there"
     return taken
@@ -136,7 +136,7 @@ async def _timed_claim(store: SQLiteStore, batch: int) -> tuple[float, float]:
 async def _opened(path: Path) -> AsyncIterator[SQLiteStore]:
     store = SQLiteStore(path)
     await store.open()
-    await store.register_worker(WorkerInfo("bench", "bench", 0, (KIND,), 64, _now()))
+    await store.workers.register_worker(WorkerInfo("bench", "bench", 0, (KIND,), 64, _now()))
     try:
         yield store
     finally:
@@ -151,21 +151,21 @@ async def _build(path: Path, size: Size, jobs_to_claim: int) -> None:
         return
     async with _opened(path) as store:
         for _ in range(0, jobs_to_claim, 1000):
-            await store.submit_batch([_job() for _ in range(1000)], _now())
-        await store.remove_worker("bench", None, _now())
+            await store.jobs.submit_batch([_job() for _ in range(1000)], _now())
+        await store.workers.remove_worker("bench", None, _now())
 
 
 async def _pending_job(path: Path) -> str:
-    """Hand in one job and return its id."""
+    """Submit one job and return its id."""
     job = _job()
     async with _opened(path) as store:
-        await store.submit(job, _now())
-        await store.remove_worker("bench", None, _now())
+        await store.jobs.submit(job, _now())
+        await store.workers.remove_worker("bench", None, _now())
     return job.id
 
 
 async def _finished_job(path: Path) -> str:
-    """Have one job run, by a real worker, and return its id."""
+    """Run one job with a real worker and return its id."""
     settings = Settings(database=f"sqlite:///{path}", log_level="error")
     stop = asyncio.Event()
     async with open_engine(jobs.app, settings) as engine:

@@ -1,7 +1,6 @@
-"""Ours and the peers in turns: each round runs everybody once, every other round backwards.
+"""Run Coatcheck and the peers in turns: every system once per round, every other round backwards.
 
-A disk or a neighbour that is slow for a while then hits all of them, and a ratio is taken only
-between numbers of the same round.
+A disk that is slow for a while then affects all of them, and ratios compare numbers of one round.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from benchmarks.results import Row
 
 Answer = dict[str, Any]
 
-# Before each run, so that a disk that changes its mind during the benchmark is seen.
+# Measured before each run, to detect a disk whose speed changes.
 LOOK_AT_DISK_S = 0.1
 
 
 class Turns:
-    """What everybody answered, round by round; a system that fails once is left out after."""
+    """The results of all systems by round; a system that fails is left out afterwards."""
 
     def __init__(
         self,
@@ -46,7 +45,7 @@ class Turns:
                         self.answers[one.name][number] = answer
 
     def rows(self, value: Callable[[Answer], float], *, higher_is_better: bool = True) -> list[Row]:
-        """Return a row for each system, with the ratios of ours to it."""
+        """Return a row for each system, with Coatcheck's ratios to it."""
         samples = {
             name: {number: value(answer) for number, answer in answers.items()}
             for name, answers in self.answers.items()
@@ -75,5 +74,5 @@ class Turns:
 
 
 def per_second(answer: Answer) -> float:
-    """The value of a throughput."""
+    """Return the throughput of a result."""
     return float(answer["per_second"])

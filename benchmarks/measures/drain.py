@@ -1,4 +1,4 @@
-"""Drain: jobs that were handed in before are worked off, until the last one has its result."""
+"""Drain: run jobs that were submitted before, until the last one has its result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.results import Measure
 
 
 def measure(plan: Plan) -> list[Measure]:
-    """As many jobs as each system takes in within the time, so that the run is long enough."""
+    """Measure with as many jobs as each system accepts within the time."""
     turns = Turns(plan, "drain", EVERYBODY, lambda _: {"seconds": plan.seconds / 2})
     rows = turns.rows(per_second)
     return [Measure("drain", "Drain of no-op jobs, results kept", "jobs/s", rows)]

@@ -1,7 +1,7 @@
-"""End to end: jobs are handed in while they are worked off, from first submit to last result.
+"""End to end: jobs are submitted while workers run, from the first submit to the last result.
 
-Each system has the number of callers that suits it best. In one process all share the interpreter;
-in two, the callers are one process and the workers another, and they meet in the database file.
+Each system has its best number of callers. In one process all share the interpreter; in two, the
+callers are one process and the workers another, and they share only the database file.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from benchmarks.results import Measure, at_least_times
 
 
 def measure(plan: Plan) -> list[Measure]:
-    """One process, then two."""
+    """Measure one process, then two."""
     tables = []
     for processes in (1, 2):
-        # Without a queue no other process can take DBOS's jobs: that setting has one process only.
+        # Without a queue no other process can run DBOS's jobs: that setting has one process only.
         everybody = (*EVERYBODY, DBOS_DIRECT) if processes == 1 else EVERYBODY
         turns = Turns(plan, "end-to-end", everybody, partial(_options, plan, processes))
         where = "in one process" if processes == 1 else "submitter and worker as two processes"

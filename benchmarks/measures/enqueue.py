@@ -1,4 +1,4 @@
-"""Durable enqueue: nobody works, each caller waits for its commit before it hands in the next."""
+"""Durable enqueue: no worker; each caller waits for its commit before its next submit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.results import Measure
 
 
 def measure(plan: Plan) -> list[Measure]:
-    """One caller, which shows the cost of a commit, and 64 at once, which can share one."""
+    """Measure one caller, which pays for each commit, and 64, which can share commits."""
     tables = []
     for callers in (1, 64):
         turns = Turns(plan, "enqueue", EVERYBODY, partial(_options, plan, callers))

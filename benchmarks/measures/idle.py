@@ -1,4 +1,4 @@
-"""Idle: what waiting for work costs, in percent of one core."""
+"""Idle: CPU of a system without work, in percent of one core."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SETTLE_S = 2.0
 
 
 def measure(plan: Plan) -> list[Measure]:
-    """`coatcheck serve` from /proc, all its processes; ours and the peers in one process."""
+    """Measure all processes of `coatcheck serve` from /proc, and single-process systems."""
     serve = Row("Coatcheck, `serve`: supervisor, API and worker", ours=True)
     parts: dict[str, float] = {}
     with serving(plan.folder) as server:
@@ -31,7 +31,7 @@ def measure(plan: Plan) -> list[Measure]:
     turns = Turns(plan.once(), "idle", (OURS, HUEY, DBOS), lambda _: {"seconds": seconds})
     rows = turns.rows(lambda answer: float(answer["percent_of_a_core"]), higher_is_better=False)
     for row in rows:
-        row.ours_against = []  # a ratio of two numbers near nothing says nothing
+        row.ours_against = []  # ratios of numbers near zero mean nothing
         row.label += ", workers in one process" if row.ours else ", polling every 10 ms"
     table = Measure("idle", "CPU of an idle system", "% of a core", [serve, *rows], False)
     table.bars = [at_most(1, "%", serve.median)]

@@ -1,5 +1,5 @@
-"""What running a handler costs: `async def` on the handlers' loop, `def` in a thread each, and
-either in a process.
+"""The cost of running a handler: `async def` on the event loop, `def` in a thread, and either in a
+process.
 """
 
 from __future__ import annotations
@@ -11,20 +11,18 @@ from benchmarks.plan import Plan
 from benchmarks.results import Measure, Row, percentile
 
 ISOLATIONS = ("async", "thread", "process")
-# The first probes meet cold caches, threads not yet started, and processes that still import.
+# The first probes hit cold caches, threads not yet started and processes that still import.
 WARM_UP = 10
 
 
 def measure(plan: Plan) -> list[Measure]:
-    """A drain of no-op jobs of each, in turns: wall and CPU time a job, claim and settle and the
-    processes' own included; then how long a job waits on an idle system.
-    """
+    """Drain no-op jobs of each in turns, with wall and CPU time per job; then measure pickup."""
     rows = {isolation: Row(f"`{isolation}`", ours=True) for isolation in ISOLATIONS}
     waits = {isolation: Row(f"`{isolation}`", ours=True) for isolation in ISOLATIONS}
     costs: dict[str, list[float]] = {isolation: [] for isolation in ISOLATIONS}
     for number in range(plan.rounds):
         for isolation in ISOLATIONS if number % 2 == 0 else reversed(ISOLATIONS):
-            # Jobs are handed in faster than processes get through them.
+            # Jobs are submitted faster than processes can run them.
             seconds = plan.seconds / (10 if isolation == "process" else 2)
             answer = run(OURS, "drain-warm", plan.folder, isolation=isolation, seconds=seconds)
             rows[isolation].samples.append(1e6 / answer["per_second"])

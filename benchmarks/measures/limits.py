@@ -1,8 +1,8 @@
-"""What limits and turns cost a claim: the same claims with and without them, in turns.
+"""The cost of limits and fairness for a claim: the same claims with and without them, in turns.
 
-Every variation has a database of its own, with enough jobs that nothing ever runs out, and limits
-with room, so that each claim brings what it asks for; what it took is settled before the next. One
-variation has, before its other jobs, 50,000 of a key that is full.
+Every variation has its own database, with enough jobs, and limits with capacity, so that each claim
+is filled; its jobs are settled before the next. One variation has 50,000 jobs of a full limit key
+ahead of its other jobs.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ new_id = UlidGenerator()
 
 @dataclass(frozen=True)
 class Variation:
-    """Claims under some limits, of jobs of some tenants and keys."""
+    """Claims with certain limits, tenants and keys."""
 
     label: str
     limits: dict[str, Limit] = field(default_factory=dict)
-    tenants: int = 0  # 0: nobody uses them
+    tenants: int = 0  # 0: no keys
     keys: int = 0
     queue_limit: int | None = None
     full_lane: int = 0
@@ -91,7 +91,7 @@ def _sqlite(path: Path) -> Opener:
 
 
 async def compare(openers: list[Opener], claims: int) -> list[Measure]:
-    """Claim in turns and tell each variation's cost a job."""
+    """Claim in turns and return each variation's cost per job."""
     rows = [Row(each.label, ours=True) for each in VARIATIONS]
     cpu: dict[str, list[float]] = {row.label: [] for row in rows}
     async with contextlib.AsyncExitStack() as stack:
@@ -119,13 +119,13 @@ async def compare(openers: list[Opener], claims: int) -> list[Measure]:
 
 
 async def _fill(store: Store, variation: Variation, jobs: int) -> None:
-    await store.register_worker(WorkerInfo(WORKER, WORKER, 0, (KIND,), BATCH, _now()))
+    await store.workers.register_worker(WorkerInfo(WORKER, WORKER, 0, (KIND,), BATCH, _now()))
     if variation.queue_limit is not None:
-        await store.limit_queue("default", variation.queue_limit)
+        await store.queues.limit_queue("default", variation.queue_limit)
     if variation.full_lane:
         for _ in range(0, variation.full_lane, 5_000):
-            await store.submit_batch([_job(key="full") for _ in range(5_000)], _now())
-        [_] = (await store.claim(WORKER, [KIND], 1, _now(), variation.limits)).claims
+            await store.jobs.submit_batch([_job(key="full") for _ in range(5_000)], _now())
+        [_] = (await store.workers.claim(WORKER, [KIND], 1, _now(), variation.limits)).claims
     for first in range(0, jobs, 1_000):
         new = [
             _job(
@@ -134,15 +134,17 @@ async def _fill(store: Store, variation: Variation, jobs: int) -> None:
             )
             for number in range(first, first + 1_000)
         ]
-        await store.submit_batch(new, _now())
+        await store.jobs.submit_batch(new, _now())
 
 
 async def _timed_claim(store: Store, variation: Variation) -> tuple[float, float]:
     start, cpu = time.perf_counter(), time.process_time()
-    claims = (await store.claim(WORKER, [KIND], BATCH, _now(), variation.limits)).claims
+    claims = (await store.workers.claim(WORKER, [KIND], BATCH, _now(), variation.limits)).claims
     taken = time.perf_counter() - start, time.process_time() - cpu
     assert len(claims) == BATCH, f"{variation.label}: {len(claims)} of {BATCH} jobs"
-    await store.settle([Settlement(claim.lease, Succeeded("1")) for claim in claims], _now())
+    await store.workers.settle(
+        [Settlement(claim.lease, Succeeded("1")) for claim in claims], _now()
+    )
     return taken
 
 

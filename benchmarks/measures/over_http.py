@@ -1,7 +1,7 @@
-"""Through the front door: `coatcheck serve` and clients on loopback.
+"""`coatcheck serve` with clients on loopback.
 
-The peers have no such door, so there is nobody to compare with: the yardsticks are the same
-server's empty handler (what HTTP alone costs) and the runs without HTTP.
+The peers have no HTTP API, so the comparisons are the same server's empty handler (the cost of HTTP
+alone), a FastAPI route, and the runs without HTTP.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Ask = Callable[..., dict[str, Any]]
 
 
 def measure(plan: Plan) -> list[Measure]:
-    """Submits to an API without a worker, then jobs end to end through API and worker."""
+    """Measure submits without a worker, then jobs end to end."""
     tables = [_submit(plan, "http-submit", "our own load generator", load)]
     if wrk.is_there():
         ask = partial(wrk.load, folder=plan.folder)

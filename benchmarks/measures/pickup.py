@@ -1,7 +1,7 @@
-"""Pickup: on an idle system, how long from the call of submit until the handler runs.
+"""Pickup: the time from submit to the start of the handler on an idle system.
 
-The peers on SQLite poll, so theirs depends on how often: they are tuned to look every 10 ms, far
-below their defaults, and what that costs while idle is in the table on idle CPU.
+The peers on SQLite poll, so theirs depends on the interval: they poll every 10 ms, far below their
+defaults; the table on idle CPU shows what that costs.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from benchmarks.plan import Plan
 from benchmarks.results import Measure, Row, at_most, percentile
 from benchmarks.serving import serving
 
-# The first probes meet cold caches and threads not yet started, on every side.
+# The first probes hit cold caches and threads not yet started, in every system.
 WARM_UP = 5
 
 
 def measure(plan: Plan) -> list[Measure]:
-    """Medians and 99th percentiles of each round, then the same over HTTP for ours."""
+    """Return medians and 99th percentiles of each round, then the same over HTTP."""
     everybody = (*EVERYBODY, DBOS_DIRECT)
     turns = Turns(plan, "pickup", everybody, lambda _: {"count": plan.probes + WARM_UP})
     over_http = [_over_http(plan) for _ in range(plan.rounds)]

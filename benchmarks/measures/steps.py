@@ -1,7 +1,7 @@
-"""What a durable step costs: in one job, one after the other, and in 64 jobs at once; how long a
-job takes to come back to where it was; and spawning many jobs from one.
+"""The cost of a durable step in one job and in 64 concurrent jobs; the time to replay a job; and
+spawning many jobs from one.
 
-DBOS runs its workflows without a queue here, which is its faster way.
+DBOS runs its workflows without a queue here, which is faster.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from benchmarks.plan import Plan
 from benchmarks.results import Bar, Measure, Row, at_least_times
 
 ALONE, TOGETHER = 1, 64
-# How many jobs at once, and how many steps each of them takes.
+# Concurrent jobs, and steps in each of them.
 STEPS = ((ALONE, 1_000), (TOGETHER, 20))
 CHILDREN = 10_000
 HISTORIES = (100, 1_000)
 
 
 def measure(plan: Plan) -> list[Measure]:
-    """Steps beside DBOS, then what only ours is measured in."""
+    """Measure steps of Coatcheck and DBOS, then replay and fan-out."""
     tables = []
     for jobs, count in STEPS:
         turns = Turns(plan, "steps", (OURS, DBOS, DBOS_WAL), partial(_options, jobs, count))
@@ -36,12 +36,12 @@ def measure(plan: Plan) -> list[Measure]:
 
 
 def steps_title(jobs: int) -> str:
-    """Name the measure of steps in so many jobs."""
+    """Return the title of the measure with this many jobs."""
     return "A durable step, one after the other" if jobs == ALONE else f"Steps, {jobs} jobs"
 
 
 def microseconds_each(answer: Answer) -> float:
-    """Return what one step takes."""
+    """Return the microseconds of one step."""
     return 1e6 / float(answer["per_second"])
 
 

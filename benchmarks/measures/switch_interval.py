@@ -1,7 +1,7 @@
-"""How often the store commits beside threads that compute, by the interpreter's switch interval.
+"""Commits per second beside computing threads, by the interpreter's switch interval.
 
-A thread that computes holds the interpreter for a whole interval whenever another wants it. The
-writer thread wants it several times a batch. This is why our processes shorten the interval.
+A computing thread holds the interpreter for a whole interval whenever another thread requests it.
+The writer thread requests it several times per batch, so our processes shorten the interval.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PYTHONS_DEFAULT_S = 0.005
 
 
 def measure(plan: Plan) -> list[Measure]:
-    """One caller, a commit a job, beside two computing threads."""
+    """Measure one caller with a commit per job, beside two computing threads."""
     rows = {
         PYTHONS_DEFAULT_S: Row(f"{PYTHONS_DEFAULT_S * 1000:g} ms, Python's default"),
         SWITCH_INTERVAL_S: Row(f"{SWITCH_INTERVAL_S * 1000:g} ms, as `serve` sets it", ours=True),
@@ -73,7 +73,7 @@ async def _submit(path: Path, seconds: float) -> float:
     start, count = time.monotonic(), 0
     while time.monotonic() - start < seconds:
         now = time.time_ns() // 1_000_000
-        await store.submit(JobInsert(new_id(), "job", str(payload(count)), now, now), now)
+        await store.jobs.submit(JobInsert(new_id(), "job", str(payload(count)), now, now), now)
         count += 1
     taken = time.monotonic() - start
     await store.close()

@@ -1,7 +1,7 @@
-"""Does everybody really sync? Counted from outside, by the kernel's own trace, where it is there.
+"""Check that every system syncs, with strace if it is installed.
 
-A run of `enqueue` with one caller under strace: fewer than one sync a job would mean that somebody
-answers before the disk has the job. Timings under strace mean nothing and are not reported.
+A run of `enqueue` with one caller under strace: fewer than one sync per job would mean that a
+system acknowledges jobs before they are on disk. Timings under strace are not reported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CALL = re.compile(rb"\b(?:fsync|fdatasync)\(\d+")
 
 
 def measure(plan: Plan) -> list[Measure]:
-    """Count fsync and fdatasync for each job handed in."""
+    """Count fsync and fdatasync per submitted job."""
     table = Measure("syncs", "Syncs of the disk for each enqueued job, one caller", "syncs", [])
     if shutil.which("strace") is None:
         table.notes = ["Not measured: strace is not installed."]

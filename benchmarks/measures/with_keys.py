@@ -1,4 +1,4 @@
-"""What a key and quotas cost a submit: the same server, before it has a key and after."""
+"""The cost of a key and quotas for a submit: the same server without and with a key."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from benchmarks.serving import Server, cpu_seconds, serving
 CONNECTIONS = 64
 MOST = 0.10
 WARM_UP_S = 0.5
-# So large that nothing is refused, and all but the bytes stored are looked after.
+# Large enough to reject nothing; all quotas but stored bytes are checked.
 QUOTAS = ("jobs_waiting", "jobs_running", "submits_per_minute", "payload_bytes")
 
 
 def measure(plan: Plan) -> list[Measure]:
-    """Ask without a key, make one for a tenant with quotas, and ask with it."""
+    """Submit without a key, then with a key of a tenant with quotas."""
     without = Row("submit to a server that has no keys", ours=True)
     with_key = Row("submit with a key of a tenant with four quotas", ours=True)
     costs: dict[str, list[float]] = {without.label: [], with_key.label: []}
     for number in range(plan.rounds):
-        # Every other round the other way round: a disk that gets better or worse favours nobody.
+        # Every other round in the opposite order, so that a changing disk favors neither.
         for row in (without, with_key) if number % 2 else (with_key, without):
             with serving(plan.folder, "--no-worker") as server:
                 key = _key(server) if row is with_key else ""

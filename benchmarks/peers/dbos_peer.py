@@ -4,7 +4,7 @@ DBOS sets no journal mode, so `shipped` is SQLite's rollback journal with synchr
 with several syncs a commit. `wal` switches the file to the write-ahead log before DBOS opens it
 (the mode is a property of the file), synchronous stays FULL: also durable, one sync a commit.
 `wal-direct` is that, with jobs started by `DBOS.start_workflow` instead of through a queue: durable
-from the same call on, run at once by the process that handed them in, with nobody else to help.
+from the same call on, run at once by the submitting process alone.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from dbos._dbos import _get_dbos_instance
 from benchmarks.peers import dbos_steps, protocol
 
 QUEUE = "jobs"
-# How often an idle worker looks; DBOS's default is 1 s.
+# Poll interval of an idle worker; DBOS's default is 1 s.
 POLL_S = 0.01
-# From 4 to 64 the drain gets faster, beyond that it does not.
+# The drain gets faster up to 64, not beyond.
 BEST_WORKERS = 64
-# A new queue is listened to from the next of DBOS's looks on, one a second.
+# DBOS picks up a new queue with its next poll, once per second.
 SETTLE_S = 2.0
 UNFINISHED = "SELECT 1 FROM workflow_status WHERE status IN ('ENQUEUED', 'PENDING') LIMIT 1"
 FINISHED = "SELECT count(*) FROM workflow_status WHERE status = 'SUCCESS'"
@@ -46,14 +46,14 @@ def job(data: dict[str, int]) -> dict[str, int]:
 
 @DBOS.workflow()
 def stamp(data: dict[str, int]) -> dict[str, int]:
-    """Note when the handler was reached."""
+    """Record the start time of the handler."""
     started[data["n"]] = time.monotonic()
     called.set()
     return data
 
 
 class System:
-    """A DBOS application on a file, with or without its queue being listened to."""
+    """A DBOS application on a file, with or without a queue listener."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.path = Path(options.under) / "dbos.sqlite"
@@ -67,9 +67,9 @@ class System:
 
     @contextlib.contextmanager
     def launched(self, *, working: bool) -> Iterator[None]:
-        """Launch DBOS in this process, taking jobs from the queue or only handing them in."""
+        """Launch DBOS in this process, as a worker or only to submit."""
         url = f"sqlite:///{self.path}"
-        # The version is part of what a worker takes: the same in both processes of a run.
+        # Workers only take jobs of their version: the same in both processes of a run.
         DBOS(
             config=DBOSConfig(
                 name="bench",
@@ -87,26 +87,26 @@ class System:
             DBOS.destroy()
 
     def submit(self, number: int) -> None:
-        """Hand in one job; it is committed when this returns."""
+        """Submit one job; it is committed when this returns."""
         self.start(job, number)
 
     def start(self, workflow: Callable[..., Any], number: int) -> None:
-        """Hand in one run of a workflow, through the queue or directly."""
+        """Start a workflow, through the queue or directly."""
         if self.direct:
             DBOS.start_workflow(workflow, protocol.payload(number))
         else:
             DBOS.enqueue_workflow(QUEUE, workflow, protocol.payload(number))
 
     def look(self, sql: str) -> list[Any]:
-        """Read the file beside DBOS."""
+        """Query the database file."""
         return self.reader.execute(sql).fetchall()
 
 
 def describe(options: argparse.Namespace) -> dict[str, Any]:
-    """Say what runs, with the settings read back from DBOS's own connection."""
+    """Describe the system, with settings read back from DBOS's own connection."""
     system = System(options)
     with system.launched(working=False):
-        engine = _get_dbos_instance()._sys_db.engine  # there is no public way to ask
+        engine = _get_dbos_instance()._sys_db.engine  # there is no public API for this
         with engine.connect() as connection:
             journal = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
             synchronous = connection.exec_driver_sql("PRAGMA synchronous").scalar()
@@ -122,22 +122,22 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def enqueue(options: argparse.Namespace) -> dict[str, Any]:
-    """Hand in, nobody works."""
+    """Submit jobs without a worker."""
     system = System(options)
     with system.launched(working=False):
         cpu = protocol.cpu_seconds()
-        measured = protocol.hand_in_from_threads(system.submit, options.callers, options.seconds)
+        measured = protocol.submit_from_threads(system.submit, options.callers, options.seconds)
         cpu = protocol.cpu_seconds() - cpu
     [[stored]] = system.look("SELECT count(*) FROM workflow_status")
-    assert stored == measured["jobs"], f"{measured['jobs']} handed in, {stored} stored"
+    assert stored == measured["jobs"], f"{measured['jobs']} submitted, {stored} stored"
     return protocol.rate(measured, cpu)
 
 
 def drain(options: argparse.Namespace) -> dict[str, Any]:
-    """Work off what is there."""
+    """Submit jobs, then time the workers until all are done."""
     system = System(options)
     with system.launched(working=False):
-        jobs = protocol.hand_in_from_threads(system.submit, 1, options.seconds)["jobs"]
+        jobs = protocol.submit_from_threads(system.submit, 1, options.seconds)["jobs"]
     with system.launched(working=True):
         start, cpu = time.monotonic(), protocol.cpu_seconds()
         end = protocol.wait_until_done(system.look, UNFINISHED, FINISHED, jobs)
@@ -146,7 +146,7 @@ def drain(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def end_to_end(options: argparse.Namespace) -> dict[str, Any]:
-    """Hand in while workers run."""
+    """Submit jobs while workers run."""
     system = System(options)
     separate = options.processes == 2
     with contextlib.ExitStack() as stack:
@@ -154,9 +154,9 @@ def end_to_end(options: argparse.Namespace) -> dict[str, Any]:
         if separate:
             stack.enter_context(protocol.worker_process(__spec__.name, options))
         time.sleep(SETTLE_S)
-        handed = protocol.hand_in_from_threads(system.submit, options.callers, options.seconds)
-        end = protocol.wait_until_done(system.look, UNFINISHED, FINISHED, handed["jobs"])
-    return protocol.rate({"jobs": handed["jobs"], "seconds": end - handed["started"]})
+        submitted = protocol.submit_from_threads(system.submit, options.callers, options.seconds)
+        end = protocol.wait_until_done(system.look, UNFINISHED, FINISHED, submitted["jobs"])
+    return protocol.rate({"jobs": submitted["jobs"], "seconds": end - submitted["started"]})
 
 
 def pickup(options: argparse.Namespace) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def pickup(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def idle(options: argparse.Namespace) -> dict[str, Any]:
-    """Use as much CPU as waiting takes."""
+    """Measure the CPU of an idle system."""
     system = System(options)
     with system.launched(working=True):
         time.sleep(SETTLE_S)
@@ -187,7 +187,7 @@ def idle(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def steps(options: argparse.Namespace) -> dict[str, Any]:
-    """Take `count` steps in each of `callers` workflows at once."""
+    """Run `count` steps in each of `callers` concurrent workflows."""
     system = System(options)
     with system.launched(working=True):
         time.sleep(SETTLE_S)
@@ -198,7 +198,7 @@ def steps(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def work(options: argparse.Namespace) -> dict[str, Any]:
-    """Be the worker process of a two-process run."""
+    """Run the worker process of a two-process run."""
     with System(options).launched(working=True):
         time.sleep(SETTLE_S)
         protocol.serve_until_told()

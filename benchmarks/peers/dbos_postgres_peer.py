@@ -16,10 +16,10 @@ from dbos._dbos import _get_dbos_instance
 from benchmarks.peers import dbos_steps, postgres, protocol
 
 QUEUE = "jobs"
-# How often an idle worker looks; DBOS's default is 1 s.
+# Poll interval of an idle worker; DBOS's default is 1 s.
 POLL_S = 0.01
 BEST_WORKERS = 64
-# A new queue is listened to from the next of DBOS's looks on, one a second.
+# DBOS picks up a new queue with its next poll, once per second.
 SETTLE_S = 2.0
 UNFINISHED = "SELECT 1 FROM dbos.workflow_status WHERE status IN ('ENQUEUED', 'PENDING') LIMIT 1"
 FINISHED = "SELECT count(*) FROM dbos.workflow_status WHERE status = 'SUCCESS'"
@@ -41,7 +41,7 @@ def job(data: dict[str, int]) -> dict[str, int]:
 
 @DBOS.workflow()
 def stamp(data: dict[str, int]) -> dict[str, int]:
-    """Note when the handler was reached."""
+    """Record the start time of the handler."""
     started[data["n"]] = time.monotonic()
     called.set()
     return data
@@ -49,7 +49,7 @@ def stamp(data: dict[str, int]) -> dict[str, int]:
 
 @contextlib.contextmanager
 def launched(options: argparse.Namespace, *, working: bool) -> Iterator[None]:
-    """Launch DBOS in this process, taking jobs from the queue or only handing them in."""
+    """Launch DBOS in this process, as a worker or only to submit."""
     DBOS(
         config=DBOSConfig(
             name="bench",
@@ -70,7 +70,7 @@ def launched(options: argparse.Namespace, *, working: bool) -> Iterator[None]:
 
 
 def submit(number: int) -> None:
-    """Hand in one job; it is committed when this returns."""
+    """Submit one job; it is committed when this returns."""
     DBOS.enqueue_workflow(QUEUE, job, protocol.payload(number))
 
 
@@ -80,9 +80,9 @@ def until_done(jobs: int) -> float:
 
 
 def describe(options: argparse.Namespace) -> dict[str, Any]:
-    """Say what runs, with the settings read back from DBOS's own connection."""
+    """Describe the system, with settings read back from DBOS's own connection."""
     with launched(options, working=False):
-        engine = _get_dbos_instance()._sys_db.engine  # there is no public way to ask
+        engine = _get_dbos_instance()._sys_db.engine  # there is no public API for this
         with engine.connect() as connection:
             rows = connection.exec_driver_sql(postgres.settings_query()).fetchall()
     concurrency = options.workers or BEST_WORKERS
@@ -94,18 +94,18 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def enqueue(options: argparse.Namespace) -> dict[str, Any]:
-    """Hand in, nobody works."""
+    """Submit jobs without a worker."""
     with launched(options, working=False):
-        measured = protocol.hand_in_from_threads(submit, options.callers, options.seconds)
+        measured = protocol.submit_from_threads(submit, options.callers, options.seconds)
     stored = postgres.look_once("SELECT count(*) FROM dbos.workflow_status")
-    assert stored == measured["jobs"], f"{measured['jobs']} handed in, {stored} stored"
+    assert stored == measured["jobs"], f"{measured['jobs']} submitted, {stored} stored"
     return protocol.rate(measured)
 
 
 def drain(options: argparse.Namespace) -> dict[str, Any]:
-    """Work off what is there."""
+    """Submit jobs, then time the workers until all are done."""
     with launched(options, working=False):
-        jobs = protocol.hand_in_from_threads(submit, 1, options.seconds)["jobs"]
+        jobs = protocol.submit_from_threads(submit, 1, options.seconds)["jobs"]
     with launched(options, working=True):
         start, cpu = time.monotonic(), protocol.cpu_seconds()
         end = until_done(jobs)
@@ -114,12 +114,12 @@ def drain(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def end_to_end(options: argparse.Namespace) -> dict[str, Any]:
-    """Hand in while workers run."""
+    """Submit jobs while workers run."""
     with launched(options, working=True):
         time.sleep(SETTLE_S)
-        handed = protocol.hand_in_from_threads(submit, options.callers, options.seconds)
-        end = until_done(handed["jobs"])
-    return protocol.rate({"jobs": handed["jobs"], "seconds": end - handed["started"]})
+        submitted = protocol.submit_from_threads(submit, options.callers, options.seconds)
+        end = until_done(submitted["jobs"])
+    return protocol.rate({"jobs": submitted["jobs"], "seconds": end - submitted["started"]})
 
 
 def pickup(options: argparse.Namespace) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def pickup(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def steps(options: argparse.Namespace) -> dict[str, Any]:
-    """Take `count` steps in each of `callers` workflows at once."""
+    """Run `count` steps in each of `callers` concurrent workflows."""
     with launched(options, working=True):
         time.sleep(SETTLE_S)
         taken = dbos_steps.take(options)

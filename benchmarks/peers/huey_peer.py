@@ -21,9 +21,9 @@ from huey import CySqliteHuey, SqliteHuey
 
 from benchmarks.peers import protocol
 
-# Idle workers look this often; Huey's default is 100 ms, growing to 10 s.
+# Poll interval of idle workers; Huey's default is 100 ms, growing to 10 s.
 POLL_S = 0.01
-# For no-op jobs one worker is Huey's best: more only wait for each other at the file's lock.
+# One worker is fastest for no-op jobs: more only contend for the file's lock.
 BEST_WORKERS = 1
 UNFINISHED = "SELECT 1 FROM task LIMIT 1"
 FINISHED = "SELECT count(*) FROM kv"
@@ -35,7 +35,7 @@ class System:
     def __init__(self, options: argparse.Namespace) -> None:
         kind = CySqliteHuey if options.variant == "cysqlite" else SqliteHuey
         path = str(Path(options.under) / "huey.db")
-        # With a second process there is one more waiter at the lock; none should give up.
+        # With a second process there is one more waiter for the lock; none should time out.
         self.huey = kind("bench", filename=path, fsync=True, timeout=60)
         driver = cysqlite if options.variant == "cysqlite" else sqlite3
         self.reader = driver.connect(path, timeout=60)
@@ -56,11 +56,11 @@ class System:
         self.job, self.stamp = job, stamp
 
     def look(self, sql: str) -> list[Any]:
-        """Read the file beside Huey."""
+        """Query the database file."""
         return list(self.reader.execute(sql).fetchall())
 
     def submit(self, number: int) -> None:
-        """Hand in one job; it is committed when this returns."""
+        """Submit one job; it is committed when this returns."""
         self.job(protocol.payload(number))
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class System:
 
 
 def describe(options: argparse.Namespace) -> dict[str, Any]:
-    """Say what runs, with the settings read back from Huey's own connection."""
+    """Describe the system, with settings read back from Huey's own connection."""
     system = System(options)
     connection = system.huey.storage.conn
     [journal] = connection.execute("PRAGMA journal_mode").fetchone()
@@ -104,20 +104,20 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def enqueue(options: argparse.Namespace) -> dict[str, Any]:
-    """Hand in, nobody works."""
+    """Submit jobs without a worker."""
     system = System(options)
     cpu = protocol.cpu_seconds()
-    measured = protocol.hand_in_from_threads(system.submit, options.callers, options.seconds)
+    measured = protocol.submit_from_threads(system.submit, options.callers, options.seconds)
     cpu = protocol.cpu_seconds() - cpu
     [[stored]] = system.look("SELECT count(*) FROM task")
-    assert stored == measured["jobs"], f"{measured['jobs']} handed in, {stored} stored"
+    assert stored == measured["jobs"], f"{measured['jobs']} submitted, {stored} stored"
     return protocol.rate(measured, cpu)
 
 
 def drain(options: argparse.Namespace) -> dict[str, Any]:
-    """Work off what is there."""
+    """Submit jobs, then time the workers until all are done."""
     system = System(options)
-    jobs = protocol.hand_in_from_threads(system.submit, 1, options.seconds)["jobs"]
+    jobs = protocol.submit_from_threads(system.submit, 1, options.seconds)["jobs"]
     start, cpu = time.monotonic(), protocol.cpu_seconds()
     with system.running():
         end = protocol.wait_until_done(system.look, UNFINISHED, FINISHED, jobs)
@@ -126,13 +126,13 @@ def drain(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def end_to_end(options: argparse.Namespace) -> dict[str, Any]:
-    """Hand in while workers run."""
+    """Submit jobs while workers run."""
     system = System(options)
     separate = options.processes == 2
     with protocol.worker_process(__spec__.name, options) if separate else system.running():
-        handed = protocol.hand_in_from_threads(system.submit, options.callers, options.seconds)
-        end = protocol.wait_until_done(system.look, UNFINISHED, FINISHED, handed["jobs"])
-    return protocol.rate({"jobs": handed["jobs"], "seconds": end - handed["started"]})
+        submitted = protocol.submit_from_threads(system.submit, options.callers, options.seconds)
+        end = protocol.wait_until_done(system.look, UNFINISHED, FINISHED, submitted["jobs"])
+    return protocol.rate({"jobs": submitted["jobs"], "seconds": end - submitted["started"]})
 
 
 def pickup(options: argparse.Namespace) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def pickup(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def idle(options: argparse.Namespace) -> dict[str, Any]:
-    """Use as much CPU as waiting takes."""
+    """Measure the CPU of an idle system."""
     system = System(options)
     with system.running():
         time.sleep(1)
@@ -162,7 +162,7 @@ def idle(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def work(options: argparse.Namespace) -> dict[str, Any]:
-    """Be the worker process of a two-process run."""
+    """Run the worker process of a two-process run."""
     with System(options).running():
         protocol.serve_until_told()
     return {}

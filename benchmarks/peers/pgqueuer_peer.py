@@ -1,4 +1,4 @@
-"""PgQueuer on PostgreSQL. Variants: `single`, jobs handed in one by one, and `batched`, in lists; a
+"""PgQueuer on PostgreSQL. Variants: `single`, jobs submitted one by one, and `batched`, in lists; a
 number behind it (`batched-500`) is how many jobs a worker takes at once.
 
 The driver is the pool of asyncpg, the tables are PgQueuer's default, all of them logged. A finished
@@ -26,7 +26,7 @@ from pgqueuer.queries import Queries
 
 from benchmarks.peers import postgres, protocol
 
-# Jobs a worker takes at once; PgQueuer's default is 10.
+# Batch size of a worker; PgQueuer's default is 10.
 BATCH = 50
 CONNECTIONS = 10
 IN_A_LIST = 500
@@ -49,7 +49,7 @@ class System:
 
     @contextlib.asynccontextmanager
     async def opened(self, *, install: bool = True) -> AsyncIterator[None]:
-        """Connect, and make the tables."""
+        """Connect and create the tables."""
         async with asyncpg.create_pool(
             postgres.database(), min_size=CONNECTIONS, max_size=CONNECTIONS
         ) as self.pool:
@@ -84,7 +84,7 @@ class System:
                 await working
 
     async def submit(self, first: int, count: int) -> None:
-        """Hand in a job, or a list of them; they are committed when this returns."""
+        """Submit a job or a list of jobs; they are committed when this returns."""
         if count == 1:
             await self.queries.enqueue("job", json.dumps(protocol.payload(first)).encode())
             return
@@ -98,35 +98,37 @@ class System:
 
 
 async def describe(options: argparse.Namespace) -> dict[str, Any]:
-    """Say what runs, with the settings read back from PgQueuer's own connection."""
+    """Describe the system, with settings read back from PgQueuer's own connection."""
     system = System(options)
     async with system.opened():
         rows = await system.queries.driver.fetch(postgres.settings_query())
-    handed = "one by one" if system.in_a_list == 1 else f"in lists of {system.in_a_list}"
+    submitted = "one by one" if system.in_a_list == 1 else f"in lists of {system.in_a_list}"
     return {
         "version": importlib.metadata.version("pgqueuer"),
         **postgres.settings_of([(row["name"], row["setting"]) for row in rows]),
-        "settings": f"asyncpg pool, batches of {system.batch}, handed in {handed}",
+        "settings": f"asyncpg pool, batches of {system.batch}, submitted {submitted}",
     }
 
 
 async def enqueue(options: argparse.Namespace) -> dict[str, Any]:
-    """Hand in, nobody works."""
+    """Submit jobs without a worker."""
     system = System(options)
     async with system.opened():
-        measured = await postgres.hand_in(
+        measured = await postgres.submit_jobs(
             system.submit, options.callers, options.seconds, batch=system.in_a_list
         )
     stored = postgres.look_once("SELECT count(*) FROM pgqueuer")
-    assert stored == measured["jobs"], f"{measured['jobs']} handed in, {stored} stored"
+    assert stored == measured["jobs"], f"{measured['jobs']} submitted, {stored} stored"
     return protocol.rate(measured)
 
 
 async def drain(options: argparse.Namespace) -> dict[str, Any]:
-    """Work off what is there."""
+    """Submit jobs, then time the workers until all are done."""
     system = System(options)
     async with system.opened():
-        jobs = (await postgres.hand_in(system.submit, 1, options.seconds, batch=IN_A_LIST))["jobs"]
+        jobs = (await postgres.submit_jobs(system.submit, 1, options.seconds, batch=IN_A_LIST))[
+            "jobs"
+        ]
         start, cpu = time.monotonic(), protocol.cpu_seconds()
         async with system.working():
             end = await system.until_done(jobs)
@@ -135,15 +137,15 @@ async def drain(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def end_to_end(options: argparse.Namespace) -> dict[str, Any]:
-    """Hand in while a worker runs."""
+    """Submit jobs while a worker runs."""
     system = System(options)
     async with system.opened(), system.working():
         await asyncio.sleep(0.5)
-        handed = await postgres.hand_in(
+        submitted = await postgres.submit_jobs(
             system.submit, options.callers, options.seconds, batch=system.in_a_list
         )
-        end = await system.until_done(handed["jobs"])
-    return protocol.rate({"jobs": handed["jobs"], "seconds": end - handed["started"]})
+        end = await system.until_done(submitted["jobs"])
+    return protocol.rate({"jobs": submitted["jobs"], "seconds": end - submitted["started"]})
 
 
 async def pickup(options: argparse.Namespace) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import psycopg
 from benchmarks.peers import protocol
 
 DATABASE = "BENCH_POSTGRES"
-# How often a process looks whether its handlers have all run; only then it looks in the database.
+# Poll interval for finished handlers; the database is queried only after the last.
 RAN_EVERY_S = 0.002
 SETTINGS = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "wal_level")
 
@@ -70,10 +70,10 @@ def look_once(sql: str) -> Any:
     return row[0]
 
 
-async def hand_in(
+async def submit_jobs(
     submit: Submit, callers: int, seconds: float, *, batch: int = 1, most: int = protocol.MOST_JOBS
 ) -> dict[str, Any]:
-    """Call `submit(first, count)` from so many tasks, each waiting for its answer."""
+    """Call `submit(first, count)` from concurrent tasks, each waiting for its commit."""
     firsts = itertools.count(0, batch)
     start = time.monotonic()
     until = start + seconds

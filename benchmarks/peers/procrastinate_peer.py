@@ -57,7 +57,7 @@ class System:
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Connect, and make the tables."""
+        """Connect and create the tables."""
         async with self.app.open_async():
             await self.app.schema_manager.apply_schema_async()
             yield
@@ -79,7 +79,7 @@ class System:
             await asyncio.gather(working, return_exceptions=True)
 
     async def submit(self, first: int, count: int) -> None:
-        """Hand in a job, or a list of them; they are committed when this returns."""
+        """Submit a job or a list of jobs; they are committed when this returns."""
         if count == 1:
             await self.job.defer_async(data=protocol.payload(first))
             return
@@ -94,7 +94,7 @@ class System:
 
 
 async def describe(options: argparse.Namespace) -> dict[str, Any]:
-    """Say what runs, with the settings read back from Procrastinate's own connection."""
+    """Describe the system, with settings read back from Procrastinate's connection."""
     system = System(options)
     async with system.opened():
         rows = await system.app.connector.execute_query_all_async(postgres.settings_query())
@@ -106,22 +106,22 @@ async def describe(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def enqueue(options: argparse.Namespace) -> dict[str, Any]:
-    """Hand in, nobody works."""
+    """Submit jobs without a worker."""
     system = System(options)
     async with system.opened():
-        measured = await postgres.hand_in(
+        measured = await postgres.submit_jobs(
             system.submit, options.callers, options.seconds, batch=system.in_a_list
         )
     stored = postgres.look_once("SELECT count(*) FROM procrastinate_jobs")
-    assert stored == measured["jobs"], f"{measured['jobs']} handed in, {stored} stored"
+    assert stored == measured["jobs"], f"{measured['jobs']} submitted, {stored} stored"
     return protocol.rate(measured)
 
 
 async def drain(options: argparse.Namespace) -> dict[str, Any]:
-    """Work off what is there."""
+    """Submit jobs, then time the workers until all are done."""
     system = System(options)
     async with system.opened():
-        jobs = (await postgres.hand_in(system.submit, 1, options.seconds))["jobs"]
+        jobs = (await postgres.submit_jobs(system.submit, 1, options.seconds))["jobs"]
         start, cpu = time.monotonic(), protocol.cpu_seconds()
         async with system.working():
             end = await system.until_done(jobs)
@@ -130,13 +130,13 @@ async def drain(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def end_to_end(options: argparse.Namespace) -> dict[str, Any]:
-    """Hand in while a worker runs."""
+    """Submit jobs while a worker runs."""
     system = System(options)
     async with system.opened(), system.working():
         await asyncio.sleep(0.5)
-        handed = await postgres.hand_in(system.submit, options.callers, options.seconds)
-        end = await system.until_done(handed["jobs"])
-    return protocol.rate({"jobs": handed["jobs"], "seconds": end - handed["started"]})
+        submitted = await postgres.submit_jobs(system.submit, options.callers, options.seconds)
+        end = await system.until_done(submitted["jobs"])
+    return protocol.rate({"jobs": submitted["jobs"], "seconds": end - submitted["started"]})
 
 
 async def pickup(options: argparse.Namespace) -> dict[str, Any]:

@@ -1,16 +1,16 @@
-"""What every system under test speaks: a verb and options in, one line of JSON out.
+"""The protocol of every system under test: a verb and options in, one line of JSON out.
 
-Our own side speaks it too (benchmarks/ours.py), so each measure starts, times and checks all of
-them alike, each in a fresh process. Verbs:
+Coatcheck uses it too (benchmarks/ours.py), so each measure starts, times and checks all systems
+alike, each in a fresh process. Verbs:
 
     describe    versions, and the durability settings as the system's own connection reports them
-    enqueue     hand in jobs that nobody runs, from `callers` callers, for `seconds`
-    drain       hand in jobs for `seconds`, then start the workers and time until all have a result
-    end-to-end  hand in for `seconds` while workers run; time from the first submit to the last
+    enqueue     submit jobs without a worker, from `callers` callers, for `seconds`
+    drain       submit jobs for `seconds`, then start the workers and time until all have a result
+    end-to-end  submit for `seconds` while workers run; time from the first submit to the last
                 result. With `processes` 2 the workers are a process of their own.
     pickup      on an idle system, `count` times: from the call of submit to the handler's start
-    steps       take `count` durable steps in each of `callers` jobs at once
-    idle        start the workers, give them nothing for `seconds`, report the CPU time used
+    steps       run `count` durable steps in each of `callers` concurrent jobs
+    idle        start the workers without jobs for `seconds`, report the CPU time
 
 `work` is for the two-process runs only: be the worker until standard input ends, so that no worker
 outlives the process that started it.
@@ -40,11 +40,11 @@ Verb = Callable[[argparse.Namespace], dict[str, Any]]
 # Runs a query on a connection of its own and returns the rows.
 Look = Callable[[str], list[Any]]
 
-# More than a run can reach on the machines this is made for; a bound, not a target.
+# An upper bound that no run should reach.
 MOST_JOBS = 400_000
-# How often the end of a run is looked for, by one seek in an index.
+# Poll interval for the end of a run; each poll is one index seek.
 LOOK_EVERY_S = 0.01
-# A run that has not ended by then is reported as failed.
+# A run that takes longer is reported as failed.
 PATIENCE_S = 120.0
 
 
@@ -77,10 +77,10 @@ def payload(number: int) -> dict[str, int]:
     return {"n": number}
 
 
-def hand_in_from_threads(
+def submit_from_threads(
     submit: Callable[[int], object], callers: int, seconds: float, most: int = MOST_JOBS
 ) -> dict[str, Any]:
-    """Call `submit` from so many threads, each waiting for its answer, until the time is up."""
+    """Call `submit` from concurrent threads, each waiting for its commit, until the time is up."""
     numbers = itertools.count()
     start = time.monotonic()
     until = start + seconds
@@ -109,7 +109,7 @@ def hand_in_from_threads(
 
 
 def rate(measured: dict[str, Any], cpu: float | None = None) -> dict[str, Any]:
-    """Report the jobs per second, and where the process had no other part the CPU time of each."""
+    """Return jobs per second and, if given, the CPU time per job."""
     answer = {
         "jobs": measured["jobs"],
         "seconds": measured["seconds"],
@@ -138,7 +138,7 @@ def wait_until_done(look: Look, unfinished: str, finished: str, jobs: int) -> fl
 
 
 def idle_gaps(count: int) -> Iterator[int]:
-    """Yield so many numbers, each after a pause that keeps no step with anybody's polling."""
+    """Yield numbers, each after a random pause that is not in step with any polling."""
     spread = random.Random(20)  # the same gaps for every system
     for number in range(count):
         time.sleep(spread.uniform(0.02, 0.09))
@@ -147,7 +147,7 @@ def idle_gaps(count: int) -> Iterator[int]:
 
 @contextlib.contextmanager
 def worker_process(module: str, options: argparse.Namespace) -> Iterator[None]:
-    """Run `work` of a module in a second process, from its first sign of life to our last line."""
+    """Run `work` of a module in a second process until the end of the block."""
     command = [sys.executable, "-m", module, "work", "--under", str(options.under)]
     command += ["--variant", options.variant, "--workers", str(options.workers)]
     command += ["--isolation", options.isolation]
@@ -169,7 +169,7 @@ def worker_process(module: str, options: argparse.Namespace) -> Iterator[None]:
 
 
 def serve_until_told() -> None:
-    """Say that the worker is ready, and come back when the process that started it is done."""
+    """Report that the worker is ready; return when the parent process is done."""
     print("ready", flush=True)
     sys.stdin.read()
 

@@ -43,9 +43,9 @@ QUICK_CHURN_JOBS, QUICK_CHURN_S = 5_000, 20.0
 
 
 def main() -> None:
-    """Measure, print and write down."""
+    """Run the measures, print and save the results."""
     options = arguments()
-    # Told to stop, clean up as after an error.
+    # On a signal, clean up as after an error.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     FOLDER.mkdir(exist_ok=True)
@@ -80,7 +80,7 @@ def arguments() -> argparse.Namespace:
 
 
 def churn_of(options: argparse.Namespace) -> Callable[[Plan, Server], list[Measure]]:
-    """Return the churn in the size that was asked for, bounded in time."""
+    """Return the churn measure in the requested size, bounded in time."""
     jobs, seconds = CHURN_JOBS, CHURN_S
     if options.quick:
         jobs, seconds = QUICK_CHURN_JOBS, QUICK_CHURN_S
@@ -94,7 +94,7 @@ def churn_of(options: argparse.Namespace) -> Callable[[Plan, Server], list[Measu
 def attempt(
     name: str, measure: Callable[[Plan, Server], list[Measure]], plan: Plan, server: Server
 ) -> list[Measure]:
-    """Run one measure; if it breaks, the report says so and the others still run."""
+    """Run one measure. If it fails, report that and continue with the others."""
     try:
         return measure(plan, server)
     except Exception as error:  # noqa: BLE001 - whatever it was, it is reported
@@ -106,7 +106,7 @@ def attempt(
 def measure_all(
     options: argparse.Namespace, server: Server
 ) -> tuple[dict[str, Any], list[Measure]]:
-    """Calibrate, see who is there, run the measures, calibrate again."""
+    """Calibrate, describe the systems, run the measures, calibrate again."""
     began = time.monotonic()
     plan = Plan(
         folder=server.folder,
@@ -142,7 +142,7 @@ def measure_all(
 
 
 def describe_all(plan: Plan, server: Server) -> dict[str, Any]:
-    """Ask every system what it is; who cannot even answer is left out, and the report says so."""
+    """Describe every system; one that fails is left out and reported."""
     systems: dict[str, Any] = {}
     for one in plan.taking_part(EVERYBODY):
         try:

@@ -1,6 +1,6 @@
-"""Who is compared on PostgreSQL, each tuned to what was fastest for it here; see the README.
+"""The systems compared on PostgreSQL, each in its fastest setting here; see the README.
 
-Where several settings of a system take part, the bars are held against the fastest of them.
+If a system takes part in several settings, goals compare with the fastest of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OURS_256 = Contestant(
 OURS_BATCHED = Contestant(
     name="coatcheck-batched",
     family="coatcheck",
-    label="Coatcheck, concurrency 256, handed in in lists",
+    label="Coatcheck, concurrency 256, submitted in lists",
     module="benchmarks.postgres.ours",
     variant="batched",
     callers=1,
@@ -54,7 +54,7 @@ PGQUEUER = Contestant(
 PGQUEUER_BATCHED = Contestant(
     name="pgqueuer-batched",
     family="pgqueuer",
-    label="PgQueuer, batches of 50, handed in in lists",
+    label="PgQueuer, batches of 50, submitted in lists",
     module="benchmarks.peers.pgqueuer_peer",
     variant="batched",
     callers=1,
@@ -64,7 +64,7 @@ PGQUEUER_BATCHED = Contestant(
 PGQUEUER_500 = Contestant(
     name="pgqueuer-500",
     family="pgqueuer",
-    label="PgQueuer, batches of 500, handed in in lists",
+    label="PgQueuer, batches of 500, submitted in lists",
     module="benchmarks.peers.pgqueuer_peer",
     variant="batched-500",
     callers=1,
@@ -84,7 +84,7 @@ PROCRASTINATE = Contestant(
 PROCRASTINATE_BATCHED = Contestant(
     name="procrastinate-batched",
     family="procrastinate",
-    label="Procrastinate, handed in in lists",
+    label="Procrastinate, submitted in lists",
     module="benchmarks.peers.procrastinate_peer",
     variant="batched",
     callers=1,

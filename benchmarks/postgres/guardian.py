@@ -1,8 +1,8 @@
-"""Sees to it that no server outlives its benchmark, however that ends.
+"""A guardian process: no server outlives its benchmark, however that ends.
 
-It is started beside the server and waits on its standard input. That ends with the process that
-holds the other end, even where that process was killed and could clean up nothing itself. Then the
-server of that one folder is stopped, if there still is one, and the folder removed.
+It is started next to the server and waits on its standard input, which is closed when the benchmark
+exits, even by SIGKILL. It then stops the server of that folder, if it still runs, and removes the
+folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATIENCE_S = 20.0
 
 @contextlib.contextmanager
 def guarded(folder: Path) -> Iterator[None]:
-    """Have a folder and the server in it removed when this process is gone."""
+    """Remove a folder and stop its server when this process is gone."""
     guardian = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.postgres.guardian", str(folder)],
         stdin=subprocess.PIPE,
@@ -47,13 +47,13 @@ def main(folder: Path) -> None:
 
 
 def stop_server(data: Path) -> None:
-    """Stop the server whose data this is, and no other."""
+    """Stop the server with this data folder, and no other."""
     try:
         pid = int((data / "postmaster.pid").read_text().split()[0])
     except (OSError, ValueError, IndexError):
         return
     deadline = time.monotonic() + PATIENCE_S
-    number = signal.SIGINT  # no new connections, and those there are end now
+    number = signal.SIGINT  # fast shutdown: reject new connections, end existing ones
     while _is_server(pid, data):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)

@@ -55,13 +55,13 @@ async def job(_ctx: Context, data: dict[str, int]) -> dict[str, int]:
 
 @app.job
 async def stamp(_ctx: Context, data: dict[str, int]) -> None:
-    """Say when the handler was reached."""
+    """Return the start time of the handler."""
     started[data["n"]] = time.monotonic()
     called.set()
 
 
 class System:
-    """Our side, in a database."""
+    """Coatcheck in a database."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.in_a_list = IN_A_LIST if options.variant == "batched" else 1
@@ -92,7 +92,7 @@ class System:
             await working
 
     async def submit(self, first: int, count: int) -> None:
-        """Hand in a job, or a list of them; they are committed when this returns."""
+        """Submit a job or a list of jobs; they are committed when this returns."""
         if count == 1:
             await self._engine.submit(Submission("job", json.dumps(protocol.payload(first))))
             return
@@ -104,33 +104,33 @@ class System:
         )
 
     async def until_done(self, jobs: int, *, here: bool = True) -> float:
-        """Wait for the last result, looking from a thread: the loop is what is being measured."""
+        """Wait for the last result; poll in a thread, because the loop is being measured."""
         count = (lambda: ran) if here else None
         return await asyncio.to_thread(postgres.until_done, UNFINISHED, FINISHED, jobs, count)
 
 
 async def describe(options: argparse.Namespace) -> dict[str, Any]:
-    """Say what runs, with the settings read back from a connection of the store's own pool."""
+    """Describe the system, with settings read back from the store's own pool."""
     system = System(options)
     async with system.engine() as engine:
-        database = engine.store._database  # type: ignore[attr-defined]  # there is no public way
+        database = engine.store.inner._database  # type: ignore[attr-defined]  # there is no public way
         rows = await database.run(
             lambda connection: connection.fetch(postgres.settings_query()), transaction=False
         )
-    handed = "one by one" if system.in_a_list == 1 else f"in lists of {system.in_a_list}"
+    submitted = "one by one" if system.in_a_list == 1 else f"in lists of {system.in_a_list}"
     return {
         "version": importlib.metadata.version("coatcheck"),
         **postgres.settings_of([tuple(row) for row in rows]),
-        "settings": f"{system.settings.slots} slots, woken by submits, handed in {handed}",
+        "settings": f"{system.settings.slots} slots, woken by submits, submitted {submitted}",
     }
 
 
 async def enqueue(options: argparse.Namespace) -> dict[str, Any]:
-    """Hand in, nobody works."""
+    """Submit jobs without a worker."""
     system = System(options)
     async with system.engine() as engine:
         cpu = protocol.cpu_seconds()
-        measured = await postgres.hand_in(
+        measured = await postgres.submit_jobs(
             system.submit, options.callers, options.seconds, batch=system.in_a_list
         )
         cpu = protocol.cpu_seconds() - cpu
@@ -140,11 +140,11 @@ async def enqueue(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def drain(options: argparse.Namespace) -> dict[str, Any]:
-    """Work off what is there."""
+    """Submit jobs, then time the workers until all are done."""
     system = System(options)
     async with system.engine():
-        handed = await postgres.hand_in(system.submit, 1, options.seconds, batch=IN_A_LIST)
-        jobs = handed["jobs"]
+        submitted = await postgres.submit_jobs(system.submit, 1, options.seconds, batch=IN_A_LIST)
+        jobs = submitted["jobs"]
         start, cpu = time.monotonic(), protocol.cpu_seconds()
         async with system.worker():
             end = await system.until_done(jobs)
@@ -153,14 +153,14 @@ async def drain(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def end_to_end(options: argparse.Namespace) -> dict[str, Any]:
-    """Hand in while a worker runs."""
+    """Submit jobs while a worker runs."""
     system = System(options)
     async with system.engine(), system.worker():
-        handed = await postgres.hand_in(
+        submitted = await postgres.submit_jobs(
             system.submit, options.callers, options.seconds, batch=system.in_a_list
         )
-        end = await system.until_done(handed["jobs"])
-    return protocol.rate({"jobs": handed["jobs"], "seconds": end - handed["started"]})
+        end = await system.until_done(submitted["jobs"])
+    return protocol.rate({"jobs": submitted["jobs"], "seconds": end - submitted["started"]})
 
 
 async def pickup(options: argparse.Namespace) -> dict[str, Any]:
@@ -175,14 +175,14 @@ async def pickup(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def steps(options: argparse.Namespace) -> dict[str, Any]:
-    """Take `count` steps in each of `callers` jobs at once."""
+    """Run `count` steps in each of `callers` concurrent jobs."""
     system = System(options)
     async with system.engine() as engine, system.worker():
         return await stepping.take(engine, options)
 
 
 async def workers(options: argparse.Namespace) -> dict[str, Any]:
-    """Drain `count` jobs with `workers` processes, all of them up before the first job is free."""
+    """Drain `count` jobs with `workers` processes that are all up before the first job."""
     system = System(options)
     async with system.engine() as engine:
         await engine.pause_queue(QUEUE)
@@ -205,7 +205,7 @@ async def workers(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def work(options: argparse.Namespace) -> dict[str, Any]:
-    """Be one worker process of several."""
+    """Run one of several worker processes."""
     system = System(options)
     async with system.engine(), system.worker():
         await asyncio.to_thread(protocol.serve_until_told)
@@ -213,7 +213,7 @@ async def work(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _busy_seconds() -> float:
-    """Return the time all cores of the machine have worked, whoever for."""
+    """Return the busy time of all cores of the machine."""
     user, nice, kernel, *_ = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
     return (int(user) + int(nice) + int(kernel)) / 100
 
@@ -225,14 +225,14 @@ def _cpu_of_children() -> float:
 
 
 def _cpu_of_server() -> float:
-    """Return what the server's processes have used: those that are there, and those that were."""
+    """Return the CPU time of the server's processes, including exited ones."""
     with psycopg.connect(postgres.database(), autocommit=True) as connection:
         backend = connection.info.backend_pid
         fields = Path(f"/proc/{backend}/stat").read_text().rpartition(")")[2].split()
         postmaster = int(fields[1])
         total = 0.0
         for path in Path("/proc").glob("[0-9]*/stat"):
-            with contextlib.suppress(OSError):  # it has just ended
+            with contextlib.suppress(OSError):  # it has just exited
                 fields = path.read_text().rpartition(")")[2].split()
                 if int(fields[1]) == postmaster:
                     total += (int(fields[11]) + int(fields[12])) / 100

@@ -1,4 +1,4 @@
-"""The picture: the comparison as bars, the churn as two curves."""
+"""The chart: the comparison as bars, the churn as two curves."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ READ = "#c05621"
 
 
 def draw(measures: list[Measure], path: Path) -> str:
-    """Draw what was measured, and say what became of it."""
+    """Draw the chart and return a note about it."""
     try:
         import matplotlib as mpl  # noqa: PLC0415 - in the extra `bench` only
     except ImportError:
         return "no plot: matplotlib is in the extra `bench`"
     mpl.use("svg")
-    # The same run gives the same file, and text stays text.
+    # Reproducible output, with text as text.
     mpl.rcParams.update({"svg.hashsalt": "coatcheck", "svg.fonttype": "none", "font.size": 9})
     from matplotlib import pyplot  # noqa: PLC0415 - after the backend is chosen
 

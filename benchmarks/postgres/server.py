@@ -1,7 +1,7 @@
-"""One PostgreSQL server for everybody, from pip, with a fresh database for every single run.
+"""One PostgreSQL server for all systems, from pip, with a fresh database for every run.
 
-Its data is on the disk that is measured, it is reached through a socket beside it, and it runs with
-the settings that initdb leaves, which are durable ones; they are read back and reported.
+Its data is on the measured disk, and clients connect through a Unix socket. It runs with initdb's
+settings, which are durable; they are read back and reported.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ class Server:
         return str(self._handle.get_uri(database=database))
 
     def settings(self) -> dict[str, str]:
-        """Read back what decides how durable and how large it is."""
+        """Read back the settings for durability and size."""
         with self._connection() as connection:
             return {name: _value(connection, f"SHOW {name}") for name in REPORTED}
 
     @contextlib.contextmanager
     def fresh_database(self) -> Iterator[str]:
-        """Make a database for one run, name it in the environment of its processes, drop it."""
+        """Create a database for one run, name it in the environment, drop it afterwards."""
         name = f"run_{next(self._numbers)}"
         with self._connection() as connection:
-            # What the runs before left to write must not be written during this one.
+            # Flush what earlier runs left, so that this run does not pay for it.
             connection.execute("CHECKPOINT")
             connection.execute(f"CREATE DATABASE {name}".encode())
         os.environ[DATABASE] = self.address(name)
@@ -77,7 +77,7 @@ class Server:
 
 @contextlib.contextmanager
 def running_server(under: Path) -> Iterator[Server]:
-    """Start a server with its data in a folder of its own, and remove both at the end."""
+    """Start a server with a temporary data folder; stop it and remove the folder at the end."""
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir=under.resolve()))
     with guarded(folder):
         with warnings.catch_warnings(), contextlib.suppress(FileExistsError):

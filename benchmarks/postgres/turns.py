@@ -1,4 +1,4 @@
-"""Everybody in turns, as on SQLite, each in a fresh database of the one server."""
+"""Systems in turns, as on SQLite, each in a fresh database of one server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.results import Bar, Measure
 
 
 class PostgresTurns(Turns):
-    """What everybody answered, round by round; a system that fails once is left out after."""
+    """The results of all systems by round; a system that fails is left out afterwards."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ def run_in_turn(
 
 
 def best_against(measure: Measure, family: str, wanted: float, name: str) -> Bar:
-    """Hold the fastest of our settings against the fastest of a peer's, by their medians."""
+    """Compare our fastest setting with a peer's fastest, by their medians."""
     ours = [row for row in measure.rows if row.family == "coatcheck" and row.median is not None]
     rivals = [row for row in measure.rows if row.family == family and row.median is not None]
     text = f"our fastest setting at least {wanted:g} × {name}"

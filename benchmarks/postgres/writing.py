@@ -1,4 +1,4 @@
-"""Writing a run down, as the other benchmarks do, with what there is to say about the server."""
+"""Write the results of a run, with a description of the server."""
 
 from __future__ import annotations
 

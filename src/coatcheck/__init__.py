@@ -1,7 +1,7 @@
-"""Coatcheck: hand in slow work, get a ticket, come back for the result.
+"""Coatcheck: submit slow work as durable jobs, and come back for the results.
 
-These are the public names; everything else may move. Each is imported when it is first used: a
-client has no need of the worker, nor a command line of either.
+These are the public names; everything else may move. Each is imported when it is first used, so a
+client does not load the worker.
 """
 
 from importlib import import_module
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Unreachable,
     )
     from coatcheck.middleware.middleware import Coatcheck
+    from coatcheck.model.options import Limits, Retention, RetryPolicy, SurfaceOptions
     from coatcheck.model.upload import Upload
     from coatcheck.worker.steps.context import Context
 
@@ -60,15 +61,19 @@ __all__ = [
     "JobFailed",
     "JobHandle",
     "KeyReused",
+    "Limits",
     "NewJob",
     "NotFound",
     "Overloaded",
     "Page",
+    "Retention",
     "Retry",
+    "RetryPolicy",
     "ServerError",
     "StepFailed",
     "StepsChanged",
     "StoreUnavailable",
+    "SurfaceOptions",
     "TimedOut",
     "Unauthorized",
     "UnexpectedAnswer",
@@ -78,7 +83,7 @@ __all__ = [
     "Upload",
 ]
 
-_PLACES = {
+_MODULES = {
     "coatcheck.app": ("App",),
     "coatcheck.client.async_client": (
         "AsyncClient",
@@ -115,17 +120,18 @@ _PLACES = {
         "UnknownKind",
         "Unreachable",
     ),
+    "coatcheck.model.options": ("Limits", "Retention", "RetryPolicy", "SurfaceOptions"),
     "coatcheck.model.upload": ("Upload",),
     "coatcheck.worker.steps.context": ("Context",),
     "coatcheck.middleware.middleware": ("Coatcheck",),
 }
-_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACE_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_PLACE_OF[name]), name)
+    value = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
 

@@ -1,7 +1,7 @@
-"""Time, injected: nothing below the command line asks the operating system for it directly.
+"""The clock, injected: code below the command line never reads the system's time directly.
 
-Wall-clock times are whole milliseconds since the epoch, UTC. Durations that decide whether a
-worker is lost are measured on the monotonic clock, so that a jump of the wall clock loses nobody.
+Wall-clock times are whole milliseconds since the epoch, UTC. Durations that decide whether a worker
+is lost are measured on the monotonic clock, so that no worker is lost when the wall clock jumps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the engine asks for the time."""
+    """A source of the current time."""
 
     def now(self) -> int:
         """Return the wall-clock time in milliseconds since the epoch."""
@@ -25,7 +25,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The system's clock."""
 
     def now(self) -> int:
         """Return the wall-clock time in milliseconds since the epoch."""
@@ -37,19 +37,21 @@ class SystemClock:
 
 
 def to_rfc3339(milliseconds: int) -> str:
-    """Write a time the way the API does: RFC 3339, UTC, milliseconds."""
+    """Format a time as the API does: RFC 3339, UTC, milliseconds."""
     return f"{_second(milliseconds // 1000)}.{milliseconds % 1000:03d}Z"
 
 
 @lru_cache(maxsize=1024)
 def _second(seconds: int) -> str:
-    # Times come in crowds of the same second.
-    # Not by strftime, which on some systems writes the year 221 with three digits.
+    # Many times fall into the same second. strftime is avoided: some systems write the year 221
+    # with three digits.
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")[:19]
 
 
 def from_rfc3339(text: str) -> int:
-    """Read an RFC 3339 time with its offset into milliseconds; ValueError says what is wrong."""
+    """Parse an RFC 3339 time with its offset into milliseconds; raise ValueError if it is
+    invalid.
+    """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("a time needs an offset, such as 2030-01-31T09:00:00Z")

@@ -1,9 +1,9 @@
-"""File descriptors: how many this process may have, and how many of them connections may take.
+"""File descriptors: how many this process may open, and how many of them connections may use.
 
-Every client connection takes a descriptor, and one that sends or receives a file takes a second.
-When none is left, nothing works: no accept, no read of the database, no log file. So at start the
-soft limit is raised to the hard one, connections are refused before they touch a reserve, and one
-tenant gets at most half of what connections may take.
+Every client connection takes a descriptor, and a connection that sends or receives a file takes a
+second. If none is left, nothing works: no accept, no database read, no log file. So at start the
+soft limit is raised to the hard one, connections are rejected before they use a reserve, and one
+tenant gets at most half of the descriptors for connections.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import resource
 from typing import NamedTuple
 
-# More are never needed, and a limit of a million makes some programs slow that inherit it.
+# More are never needed, and a limit of a million slows down some programs that inherit it.
 MOST_USED = 65_536
 LARGEST_RESERVE = 1024
 SMALLEST_RESERVE = 64
@@ -20,23 +20,23 @@ MOST_PER_TENANT = 10_000
 
 
 class DescriptorBudget(NamedTuple):
-    """How the descriptors of one process are shared out."""
+    """How the descriptors of one process are divided."""
 
     limit: int
 
     @property
     def reserve(self) -> int:
-        """The descriptors that connections leave to the store, the blobs and child processes."""
+        """Descriptors that are reserved for the store, the blobs and child processes."""
         return min(LARGEST_RESERVE, max(SMALLEST_RESERVE, self.limit // 8))
 
     @property
     def connections(self) -> int:
-        """The most client connections at a time."""
+        """The maximum number of client connections."""
         return max(1, (self.limit - self.reserve) // 2)
 
     @property
     def per_tenant(self) -> int:
-        """The most requests that one tenant has open at a time, unless a setting says otherwise."""
+        """The default maximum number of open requests of one tenant."""
         return min(MOST_PER_TENANT, max(1, self.connections // 2))
 
 
@@ -48,7 +48,7 @@ def reachable_limit() -> int:
 
 
 def raise_limit() -> None:
-    """Raise the soft limit as far as it is of use; a system that refuses leaves it as it is."""
+    """Raise the soft limit as far as it is useful. If the system refuses, keep it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = reachable_limit()
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -59,6 +59,6 @@ def raise_limit() -> None:
 
 
 def current_budget() -> DescriptorBudget:
-    """Share out the descriptors that this process may have now."""
+    """Return the budget for the current limit of this process."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return DescriptorBudget(MOST_USED if soft == resource.RLIM_INFINITY else soft)

@@ -1,55 +1,55 @@
-"""Every error Coatcheck raises on purpose.
+"""Every error that Coatcheck raises on purpose.
 
-CoatcheckError                 has a stable `code` and a sentence for people
-├── InvalidInput               what was asked for makes no sense; nothing was changed
+CoatcheckError                 has a stable `code` and a message for people
+├── InvalidInput               the request is not valid; nothing was changed
 │   ├── UnknownKind            no such kind of job is declared
-│   ├── InvalidPayload         the input does not fit the kind's type (`problems` says where)
-│   │   └── EgressDenied       an address that this server must not call
-│   ├── TooLarge               more bytes than are taken
+│   ├── InvalidPayload         the input does not match the kind's type (`problems` says where)
+│   │   └── EgressDenied       the egress policy forbids this address
+│   ├── TooLarge               the body or file exceeds its size limit
 │   └── ConfigurationError     a setting, an app reference or a declaration is wrong
-├── Unauthorized               no credential, a bad one, or one that may not do this
-│   ├── Forbidden              a good one that may not do this
-│   ├── PaymentRequired        its tenant has not paid
-│   └── Suspended              its tenant is suspended
-├── QuotaExceeded              the tenant has as much as it may have (`quota`, `retry_after_s`)
-│   └── TooManyOpen            the tenant has as many requests or uploads open as it may
-├── NotFound                   no such job (or it belongs to somebody else)
-│   └── Gone                   it existed; its retention has passed
-├── KeyReused                  an idempotency key that belongs to another request
-├── Conflict                   the job is not in a state that allows this
-│   ├── IdTaken                another job has that public id
-│   ├── AccessChanged          keys or tenants have changed since they were looked at
-│   ├── InputGone              the job's input is not kept any more
-│   ├── UploadGone             an uploaded file has expired, or is another job's
-│   ├── UploadUnderWay         an upload under the same idempotency key goes on (`retry_after_s`)
-│   ├── NoSignedUploads        the blob store has no addresses that a client could write to
-│   ├── StaleLease             a worker writes to a job that is not its own any more
-│   └── IllegalTransition      a bug: a move the transition table does not have
-├── StoreError                 the store could not do it
+├── Unauthorized               the credential is missing or invalid
+│   ├── Forbidden              the credential is valid, but does not allow this
+│   ├── PaymentRequired        the tenant has not paid
+│   └── TenantSuspended        the tenant is suspended
+├── QuotaExceeded              the tenant has reached a quota (`quota`, `retry_after_s`)
+│   └── TooManyOpen            the tenant has too many requests or uploads open
+├── NotFound                   no such job, or it belongs to another tenant
+│   └── Gone                   the job existed; its retention has passed
+├── KeyReused                  the idempotency key belongs to another request
+├── Conflict                   the job's state does not allow this
+│   ├── IdTaken                another job has this public id
+│   ├── AccessChanged          keys or tenants have changed since the caller was authorized
+│   ├── InputGone              the job's input is no longer stored
+│   ├── UploadGone             the upload has expired, or belongs to another job
+│   ├── UploadInProgress       an upload with this idempotency key is in progress (`retry_after_s`)
+│   ├── NoSignedUploads        the blob store does not support signed upload URLs
+│   ├── StaleLease             the worker no longer holds the job's lease
+│   └── IllegalTransition      a bug: a transition that does not exist
+├── StoreError                 the store could not perform the operation
 │   ├── StoreUnavailable       it may work later: disk full, locked, unreachable
-│   │   ├── BlobStoreUnavailable  the same of the place where large payloads and files are
-│   │   └── KeyMissing         it is sealed with an encryption key that is not known here
-│   ├── BlobGone               the bytes of a payload or a file are not there any more
-│   ├── BlobDamaged            they are not what was written
+│   │   ├── BlobStoreUnavailable  the blob store is unavailable
+│   │   └── KeyMissing         the data is encrypted with a key that is not configured here
+│   ├── BlobGone               the bytes of a payload or file no longer exist
+│   ├── BlobDamaged            the bytes of a payload or file are not those that were written
 │   ├── SchemaTooNew           a newer release has migrated this database
-│   └── SchemaOutdated         this database needs `coatcheck migrate` first
-├── EgressFailed               an address outside could not be called, or did not answer in time
-├── ServerError                seen by the client: the server could not be talked to
-│   ├── Unreachable            nobody answers at its address
-│   ├── Overloaded             it takes no more from this client for now
-│   └── UnexpectedAnswer       what answers there failed, or is not a Coatcheck server
-└── JobError                   how a job ended, seen by the client that waited for it
-    ├── JobFailed              it failed (`error_code`, `message`, `detail`)
-    ├── JobCancelled           somebody cancelled it
-    ├── TimedOut               the wait ran out; the job goes on
-    └── UnexpectedResult       it succeeded, with a result that is not of the type asked for
+│   └── SchemaOutdated         the database needs `coatcheck migrate` first
+├── EgressFailed               an outgoing call failed or timed out
+├── ServerError                raised by the client: the request to the server failed
+│   ├── Unreachable            the server cannot be reached
+│   ├── Overloaded             the server accepts no more requests from this client for now
+│   └── UnexpectedAnswer       the server failed, or is not a Coatcheck server
+└── JobError                   raised by the client that waited: the job has no usable result
+    ├── JobFailed              the job failed (`error_code`, `message`, `detail`)
+    ├── JobCancelled           the job was cancelled
+    ├── TimedOut               the wait timed out; the job continues
+    └── UnexpectedResult       the job succeeded, but its result does not match the expected type
 
-StepFailed                     raised *in* a handler: a step it took has failed for good
-StepsChanged                   a handler whose code does not fit what its job has on record
+StepFailed                     raised *in* a handler: one of its steps has failed for good
+StepsChanged                   the handler's code does not match the job's recorded steps
 
-HandlerSignal                  raised *by* a handler to steer its own job
+HandlerSignal                  raised *by* a handler to control its own job
 ├── Retry                      try again later
-└── Fail                       give up at once
+└── Fail                       fail at once, without further attempts
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ from typing import ClassVar
 
 
 class CoatcheckError(Exception):
-    """The root of what Coatcheck raises; `code` is stable, the message is for people."""
+    """The base class of all errors. `code` is stable; the message is for people."""
 
     code: ClassVar[str] = "error"
 
 
 class InvalidInput(CoatcheckError):
-    """What was asked for makes no sense; nothing was changed."""
+    """The request is not valid. Nothing was changed."""
 
     code = "invalid-input"
 
@@ -74,11 +74,11 @@ class UnknownKind(InvalidInput):
     """No such kind of job is declared."""
 
     code = "unknown-kind"
-    problems = (("/kind", "no such kind is declared here"),)
+    problems = (("/kind", "this kind is not declared"),)
 
 
 class InvalidPayload(InvalidInput):
-    """The input does not fit its type; `problems` are (JSON pointer, detail) pairs."""
+    """The input does not match its type; `problems` are (JSON pointer, detail) pairs."""
 
     code = "invalid-payload"
 
@@ -88,13 +88,13 @@ class InvalidPayload(InvalidInput):
 
 
 class EgressDenied(InvalidPayload):
-    """The address is none that may be called from here."""
+    """The egress policy forbids calling this address."""
 
     code = "egress-denied"
 
 
 class TooLarge(InvalidInput):
-    """There are more bytes than are taken."""
+    """The body or file exceeds its size limit."""
 
     code = "too-large"
 
@@ -106,31 +106,31 @@ class ConfigurationError(InvalidInput):
 
 
 class Unauthorized(CoatcheckError):
-    """There is no credential, it is a bad one, or it may not do this."""
+    """The credential is missing or invalid."""
 
     code = "unauthorized"
 
 
 class Forbidden(Unauthorized):
-    """The credential is good, and not for this."""
+    """The credential is valid, but does not allow this request."""
 
     code = "forbidden"
 
 
 class PaymentRequired(Unauthorized):
-    """The tenant whose key this is has not paid."""
+    """The tenant of this key has not paid."""
 
     code = "payment-required"
 
 
 class TenantSuspended(Unauthorized):
-    """The tenant whose key this is has been suspended."""
+    """The tenant of this key is suspended."""
 
     code = "suspended"
 
 
 class QuotaExceeded(CoatcheckError):
-    """The tenant has, or has handed in, as much as it may; it may be less later."""
+    """The tenant has reached a quota. Retry after `retry_after_s`."""
 
     code = "quota-exceeded"
 
@@ -141,17 +141,17 @@ class QuotaExceeded(CoatcheckError):
         self.quota = quota
         self.limit = limit
         self.retry_after_s = retry_after_s
-        self.window_s = window_s  # None: it is no rate
+        self.window_s = window_s  # None: the quota is not a rate
 
 
 class TooManyOpen(QuotaExceeded):
-    """The tenant has as many requests or uploads open at a time as it may."""
+    """The tenant has too many requests or uploads open at once."""
 
     code = "too-many-open"
 
 
 class NotFound(CoatcheckError):
-    """No such job."""
+    """The job does not exist, or belongs to another tenant."""
 
     code = "not-found"
 
@@ -169,25 +169,25 @@ class KeyReused(CoatcheckError):
 
 
 class Conflict(CoatcheckError):
-    """The job is not in a state that allows this."""
+    """The job's state does not allow this."""
 
     code = "conflict"
 
 
 class IdTaken(Conflict):
-    """Another job has the public id already."""
+    """Another job already has this public id."""
 
     code = "id-taken"
 
 
 class InputGone(Conflict):
-    """The job's input is not kept any more."""
+    """The job's input is no longer stored."""
 
     code = "input-gone"
 
 
-class UploadUnderWay(Conflict):
-    """Another upload under the same idempotency key goes on."""
+class UploadInProgress(Conflict):
+    """Another upload with the same idempotency key is in progress."""
 
     code = "upload-under-way"
 
@@ -197,99 +197,102 @@ class UploadUnderWay(Conflict):
 
 
 class NoSignedUploads(Conflict):
-    """The blob store has no addresses that a client could write a file to."""
+    """The blob store does not support signed upload URLs."""
 
     code = "no-signed-uploads"
 
 
 class UploadGone(Conflict):
-    """An uploaded file has expired, or belongs to another job."""
+    """The upload has expired, or belongs to another job."""
 
     code = "upload-gone"
 
 
 class AccessChanged(Conflict):
-    """Keys or tenants have changed since the caller was let in; it is to be let in again."""
+    """Keys or tenants have changed since the caller was authorized. Authorize it again."""
 
     code = "access-changed"
 
 
 class StaleLease(Conflict):
-    """The job was taken from this worker, or it has ended."""
+    """The worker no longer holds the job's lease: another worker has the job, or it has
+    finished.
+    """
 
     code = "stale-lease"
 
 
 class IllegalTransition(Conflict):
-    """A move that the transition table does not have."""
+    """The transition does not exist. This is a bug."""
 
     code = "illegal-transition"
 
 
 class StoreError(CoatcheckError):
-    """The store could not do what was asked."""
+    """The store could not perform the operation."""
 
     code = "store"
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot answer now and may later: a full disk, a lock, an outage."""
+    """The store is unavailable for now: a full disk, a lock, an outage."""
 
     code = "store-unavailable"
 
 
 class BlobStoreUnavailable(StoreUnavailable):
-    """The place where large payloads and files are cannot be used now, and may be later."""
+    """The blob store is unavailable for now."""
 
     code = "blob-store-unavailable"
 
 
 class KeyMissing(StoreUnavailable):
-    """What is asked for was sealed with an encryption key that is not known here."""
+    """The data is encrypted with a key that is not configured here."""
 
     code = "encryption-key-missing"
 
 
 class BlobGone(StoreError):
-    """The bytes of a payload or a file are not there any more."""
+    """The bytes of a payload or file no longer exist."""
 
     code = "blob-gone"
 
 
 class BlobDamaged(StoreError):
-    """The bytes of a payload or a file are not those that were written."""
+    """The bytes of a payload or file are not those that were written."""
 
     code = "blob-damaged"
 
 
 class SchemaTooNew(StoreError):
-    """A newer release has migrated this database; this one must not touch it."""
+    """A newer release has migrated this database. This release must not use it."""
 
     code = "schema-too-new"
 
 
 class SchemaOutdated(StoreError):
-    """The database has not been migrated to what this release needs."""
+    """The database needs `coatcheck migrate` before this release can use it."""
 
     code = "schema-outdated"
 
 
 class EgressFailed(CoatcheckError):
-    """An address outside could not be called, or did not answer as it should in time."""
+    """An outgoing call failed, or timed out."""
 
     code = "egress-failed"
 
 
 class ServerError(CoatcheckError):
-    """The client could not talk to the server as it should."""
+    """The client's request to the server failed."""
 
     code = "server"
 
 
 class Unreachable(ServerError):
-    """Nobody answers at the server's address.
+    """The server cannot be reached.
 
-    A submit may have arrived all the same: repeated under `idempotency_key`, it is the same job.
+    A submit may have arrived nevertheless. Repeated with `idempotency_key`, it returns the same
+    job.
     """
 
     code = "unreachable"
@@ -300,19 +303,19 @@ class Unreachable(ServerError):
 
 
 class Overloaded(ServerError):
-    """The server takes no more from this client for now."""
+    """The server accepts no more requests from this client for now."""
 
     code = "overloaded"
 
 
 class UnexpectedAnswer(ServerError):
-    """What answers at the address failed, or is not a Coatcheck server."""
+    """The server failed, or is not a Coatcheck server."""
 
     code = "unexpected-answer"
 
 
 class JobError(CoatcheckError):
-    """How a job ended for the client that waited for it."""
+    """The job that a client waited for has no usable result."""
 
     code = "job"
 
@@ -348,15 +351,15 @@ class JobCancelled(JobError):
 
 
 class TimedOut(JobError):
-    """The wait for the job ran out; the job itself goes on."""
+    """The wait for the job timed out. The job itself continues."""
 
     code = "timed-out"
 
 
 class UnexpectedResult(JobError):
-    """The job succeeded, with a result that is not of the type asked for.
+    """The job succeeded, but its result does not match the expected type.
 
-    `problems` are (JSON pointer, detail) pairs; `result` is what it is.
+    `problems` are (JSON pointer, detail) pairs; `result` is the actual result.
     """
 
     code = "unexpected-result"
@@ -370,9 +373,10 @@ class UnexpectedResult(JobError):
 
 
 class StepFailed(CoatcheckError):
-    """A step of the handler has failed for good; the first time its cause is the exception itself.
+    """A step of the handler has failed for good.
 
-    It is the same when the handler comes back to the step later, so catch this and not the cause.
+    Its cause is the original exception in the first run only. A replay raises StepFailed without
+    it, so catch StepFailed and not the cause.
     """
 
     code = "step-failed"
@@ -385,25 +389,25 @@ class StepFailed(CoatcheckError):
 
 
 class StepsChanged(CoatcheckError):
-    """The job has steps on record that its handler's code does not take any more."""
+    """The handler's code does not match the steps that its job has recorded."""
 
     code = "steps-changed"
 
 
 class HandlerSignal(Exception):
-    """Raised by a handler to say what should become of its own job."""
+    """Raised by a handler to control its own job."""
 
 
 class Retry(HandlerSignal):
-    """Try again later: `after` seconds from now, else by the kind's own backoff.
+    """Try again later: after `after` seconds, or with the kind's backoff.
 
-    With `counts=False` the attempt is given back: for what the job needs and could not be reached,
-    so that nothing was done and nothing is to be held against it.
+    With `counts=False`, the attempt is not counted. Use it if a service that the job needs could
+    not be reached and nothing was done.
     """
 
     def __init__(
         self,
-        message: str = "the handler asked to retry",
+        message: str = "the handler requested a retry",
         after: float | None = None,
         *,
         counts: bool = True,
@@ -415,7 +419,7 @@ class Retry(HandlerSignal):
 
 
 class Fail(HandlerSignal):
-    """Give up at once, whatever attempts are left."""
+    """Fail at once, even if attempts are left."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

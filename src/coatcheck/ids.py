@@ -1,8 +1,8 @@
 """ULIDs: 48 bits of milliseconds, then 80 random bits, in Crockford's base 32.
 
-Within a process they are strictly increasing, also within one millisecond and when the wall
-clock steps back: the generator then counts up from the last one it gave out, as the ULID
-specification allows. Between processes the order is true to the millisecond.
+Within a process they are strictly increasing, even within one millisecond and if the wall clock
+steps back: the generator then counts up from its last ULID, as the ULID specification allows.
+Between processes the order is accurate to the millisecond.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ULID_LENGTH = 26
 
 
 class UlidGenerator:
-    """Gives out strictly increasing ULIDs; safe to share between threads."""
+    """Generates strictly increasing ULIDs. Thread-safe."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -35,7 +35,7 @@ class UlidGenerator:
         return _encode(self._take(1))
 
     def consecutive(self, count: int) -> list[str]:
-        """Return so many ULIDs that follow each other without a gap."""
+        """Return this many ULIDs without gaps."""
         first = self._take(count)
         return [_encode(first + step) for step in range(count)]
 
@@ -45,7 +45,7 @@ class UlidGenerator:
             if now > self._last >> _RANDOM_BITS:
                 first = (now << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)
             else:
-                # The same millisecond, or a clock that stepped back: keep the order by counting up.
+                # The same millisecond, or a clock that stepped back: count up to keep the order.
                 first = self._last + 1
             self._last = first + count - 1
         return first
@@ -61,22 +61,22 @@ def _encode(value: int) -> str:
 
 @lru_cache(maxsize=16)
 def _beginning(value: int) -> str:
-    # The ids of a millisecond, and those of a batch, begin alike.
+    # The ids of one millisecond, and those of a batch, share a prefix.
     return "".join(_PAIRS[value >> shift & 1023] for shift in range(70, -10, -10))
 
 
 def is_ulid(text: str) -> bool:
-    """Tell whether a text is a well-formed ULID, in the upper case we give out."""
+    """Return whether a text is a well-formed ULID in upper case."""
     return len(text) == ULID_LENGTH and text[0] <= "7" and all(letter in _VALUES for letter in text)
 
 
 def ulid_time(ulid: str) -> int:
-    """Return the milliseconds since the epoch at which a ULID was made."""
+    """Return the time of a ULID in milliseconds since the epoch."""
     return _decode(ulid[:10])
 
 
 def ulids_from(first: str, count: int) -> list[str]:
-    """Return so many ULIDs without a gap, from a given one on."""
+    """Return this many ULIDs without gaps, starting with a given one."""
     start = _decode(first)
     return [_encode(start + step) for step in range(count)]
 
@@ -89,12 +89,12 @@ def _decode(text: str) -> int:
 
 
 def first_ulid_at(milliseconds: int) -> str:
-    """Return the smallest ULID of a millisecond, the lower bound of what was made from then on."""
+    """Return the smallest ULID of a millisecond, a lower bound for ids created from then on."""
     return _encode(max(0, milliseconds) << _RANDOM_BITS)
 
 
 def derived_ulid(milliseconds: int, *parts: str) -> str:
-    """Return the ULID of a time that these texts always make, and no others."""
+    """Return a ULID that is determined by a time and these texts."""
     text = "\0".join(f"{len(part)}:{part}" for part in parts)
     digest = hashlib.blake2b(text.encode(), digest_size=_RANDOM_BITS // 8).digest()
     return _encode(max(0, milliseconds) << _RANDOM_BITS | int.from_bytes(digest))

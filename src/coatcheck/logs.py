@@ -1,7 +1,7 @@
-"""Logging: JSON lines for machines, plain lines on a terminal, a correlation id on each.
+"""Logging: JSON lines for machines, plain lines on a terminal, each with its correlation id.
 
-Nothing here or elsewhere logs an input, a result, a secret or a source text: only ids, kinds,
-states, counts and times.
+No log line contains an input, a result, a secret or source text: only ids, kinds, states, counts
+and times.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, correlation_id and the extra fields."""
+    """Formats a record as a line of JSON: time, level, logger, message, correlation id and extra
+    fields.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as a line of JSON."""
+        """Format a record as a line of JSON."""
         line: dict[str, Any] = {
             "time": to_rfc3339(int(record.created * 1000)),
             "level": record.levelname.lower(),
@@ -46,10 +48,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """A line for people."""
+    """Formats a record as a line of text for people."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as a readable line."""
+        """Format a record as a line of text."""
         moment = to_rfc3339(int(record.created * 1000))[11:23]
         extra = _extra(record)
         if extra.get("correlation_id") is None and (current := correlation_id.get()) is not None:
@@ -62,7 +64,7 @@ class TextFormatter(logging.Formatter):
 
 
 def configure_logging(settings: Settings, stream: TextIO | None = None) -> None:
-    """Send the logs of this process to `stream` (stderr) in the format that was asked for."""
+    """Send the logs of this process to `stream` (default stderr), in the configured format."""
     stream = stream or sys.stderr
     as_text = settings.log_format == "text" or (settings.log_format == "auto" and stream.isatty())
     handler = logging.StreamHandler(stream)
@@ -82,14 +84,14 @@ def _log_warning(
     file: TextIO | None = None,  # noqa: ARG001
     line: str | None = None,  # noqa: ARG001
 ) -> None:
-    # Its kind and place only: its words may hold what a user sent, and Python's own lines do not
-    # look like ours.
+    # Log only its category and location: its message may contain user data, and Python's own lines
+    # have another format.
     fields = {"warning": category.__name__, "place": f"{filename}:{lineno}"}
-    logging.getLogger("coatcheck").warning("a library warns", extra=fields)
+    logging.getLogger("coatcheck").warning("library warning", extra=fields)
 
 
 def _printable(line: str) -> str:
-    """Return a line in which nothing begins another one, or moves a terminal's cursor."""
+    """Escape characters that could start another line or move a terminal's cursor."""
     if line.isprintable():
         return line
     return "".join(
@@ -103,6 +105,6 @@ def _extra(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _where(record: logging.LogRecord) -> list[str]:
-    # Places only: source lines and exception messages may hold what a user sent.
+    # Locations only: source lines and exception messages may contain user data.
     frames = traceback.extract_tb(record.exc_info[2]) if record.exc_info else []
     return [f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in reversed(frames[-8:])]

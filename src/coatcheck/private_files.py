@@ -1,9 +1,9 @@
-"""Create files and directories that only their owner can read.
+"""Files and directories that only their owner can read.
 
 The database, its log, the search index, the blobs and the pepper hold the data of every tenant. So
-each directory that we create has the mode 0700 and each file 0600, whatever the umask says. The
-mode of a file or directory that is there already belongs to the operator and is left alone;
-`coatcheck doctor` warns where others can read it.
+each directory that Coatcheck creates has the mode 0700 and each file 0600, whatever the umask. The
+mode of existing files and directories belongs to the operator and is not changed; `coatcheck
+doctor` warns if others can read them.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def open_private(path: Path) -> BinaryIO:
-    """Open a file for writing; a new one has the mode 0600."""
+    """Open a file for writing. A new file gets the mode 0600."""
     return open(path, "wb", opener=_create)
 
 
 def create_private(path: Path) -> None:
-    """Create an empty file with the mode 0600, unless there is one."""
+    """Create an empty file with the mode 0600, unless it exists."""
     os.close(_create(path, os.O_RDWR))
 
 
 def make_private_directory(path: Path) -> None:
-    """Create a directory, and the missing ones above it, with the mode 0700."""
+    """Create a directory, and its missing parents, with the mode 0700."""
     if path.is_dir():
         return
     make_private_directory(path.parent)
@@ -37,7 +37,7 @@ def make_private_directory(path: Path) -> None:
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Tell whether anybody but the owner may read, write or enter this."""
+    """Return whether anyone but the owner may read, write or enter a path."""
     return bool(path.stat().st_mode & _OTHERS)
 
 

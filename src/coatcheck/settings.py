@@ -1,11 +1,11 @@
-"""One frozen Settings, read once at the edge: flags > environment > TOML file > default.
+"""The settings, read once at start: flags, then environment, then the TOML file, then defaults.
 
 Each setting has one name: the field `lease_s` is `COATCHECK_LEASE_S` in the environment and
-`lease_s` in the TOML file. The few foreign names that existing deployments use are honoured where
-our own is unset (`_foreign`).
+`lease_s` in the TOML file. A few foreign names that existing deployments use apply if our own is
+unset (`_read_foreign`).
 
-The file may also hold tables that are no settings but a surface's own document (`TABLES`): whoever
-owns one reads it with `read_tables`.
+The file may also hold tables that belong to a surface (`TABLES`). The surface reads them with
+`read_tables`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from typing import Any, get_type_hints
 from coatcheck.errors import ConfigurationError
 
 PREFIX = "COATCHECK_"
-# The foreign names that existing deployments use, and what each is here.
+# Foreign names that existing deployments use.
 DATABASE_FILE = "JOB_DB_PATH"
 POLL_MS = ("JOB_POLL_INTERVAL_MS", "SUPERMODEL_JOB_POLL_INTERVAL_MS")
 LONGEST_POLL_MS = "SUPERMODEL_JOB_MAX_POLL_INTERVAL_MS"
 PROCESSES = "SUPERMODEL_JOB_CONCURRENCY"
 
 
-# What may stand in the file beside the settings: [[proxy]], an array of tables, and [foreman].
+# Tables that the file may hold beside settings: [[proxy]], an array of tables, and [foreman].
 TABLES = frozenset({"foreman", "proxy"})
 
 POSITIVE = (
@@ -45,82 +45,83 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """What an operator can set; the comments are the reference."""
+    """The operator's settings. The comments are the reference."""
 
-    # The TOML file that holds settings, and the rules of the proxy.
+    # The TOML file with settings, and the rules of the proxy.
     config: str = ""
-    # Where jobs live: sqlite:///relative/path, sqlite:////absolute/path, postgresql://..., or a
-    # reference to a secret that says so: file:/run/secrets/dsn, akv:<vault>/<secret>.
+    # The database: sqlite:///relative/path, sqlite:////absolute/path, postgresql://..., or a
+    # reference to a secret with such a URL: file:/run/secrets/dsn, akv:<vault>/<secret>.
     database: str = dataclasses.field(default="sqlite:///data/coatcheck.db", repr=False)
-    # Where large inputs and results and the files that jobs leave behind live: file:///absolute/path,
-    # s3://bucket/folder, az://container, gs://bucket. Empty: in `blobs`, beside the database file.
+    # The blob store, for large payloads, uploads and artifacts: file:///absolute/path,
+    # s3://bucket/folder, az://container, gs://bucket. Empty: the folder `blobs` beside the database
+    # file.
     blobs: str = ""
-    # With PostgreSQL: the schema, a direct address for LISTEN where `database` goes through a
-    # pooler, and how many connections each process may open.
+    # PostgreSQL only: the schema, a direct address for LISTEN if `database` goes through a pooler,
+    # and the maximum number of connections of each process.
     schema: str = "coatcheck"
     listen: str = dataclasses.field(default="", repr=False)
     connections: int = 10
-    # Keys to seal what users hand in and handlers say with, as <id>=<32 bytes in base64>, the one
-    # that seals first; or a reference to them: file:/run/secrets/keys. Empty: no sealing.
+    # Keys that encrypt payloads and reports at rest, as <id>=<32 bytes in base64>. The first one
+    # encrypts; all decrypt. Or a reference: file:/run/secrets/keys. Empty: no encryption.
     encryption_keys: str = dataclasses.field(default="", repr=False)
-    # "production" takes secrets by reference only.
+    # "production" accepts secrets by reference only.
     profile: str = ""
-    # The secret that keys are kept under, 16 characters or more: itself, or better a reference such
-    # as file:/run/secrets/pepper. Empty: with SQLite a file beside the database, made with the
-    # first key or webhook.
+    # The secret in the hash of API keys, 16 characters or more: the secret itself, or better a
+    # reference such as file:/run/secrets/pepper. Empty: with SQLite, a file beside the database
+    # that is created with the first key or webhook.
     pepper: str = dataclasses.field(default="", repr=False)
-    # Web pages that may call the API: their origins, separated by commas.
+    # Origins of web pages that may call the API, separated by commas.
     cors_origins: str = ""
-    # Address the API listens on.
+    # The address and port that the API listens on.
     host: str = "127.0.0.1"
     port: int = 8080
-    # Jobs a worker runs at once on its loop and in threads; 0 means 8 per core.
+    # How many jobs a worker runs at once on its event loop and in threads. 0: 8 per core.
     concurrency: int = 0
-    # Jobs it runs at once in processes of their own; 0 means one per core, or as many as a kind
-    # asks for.
+    # How many jobs a worker runs at once in processes. 0: one per core, or as many as a kind
+    # declares.
     processes: int = 0
-    # A process is replaced after so many jobs, so that what handlers leak is bounded; 0: never.
+    # How many jobs a process runs before it is replaced, which bounds leaks of handlers. 0: no
+    # limit.
     process_jobs: int = 1000
-    # A worker whose heartbeat stands still this long is called lost.
+    # A worker without a heartbeat for this long is declared lost.
     lease_s: float = 30.0
-    # How often lost workers, expired jobs and old results are looked for.
+    # How often the sweep looks for lost workers, expired jobs and old results.
     sweep_s: float = 5.0
-    # How long running jobs may finish after SIGTERM before they are given back.
+    # How long running jobs may finish after SIGTERM before they are released.
     drain_s: float = 30.0
-    # An API process that has not answered its supervisor for so long is killed and started again;
-    # 0: never.
+    # An API process that has not answered its supervisor for this long is killed and restarted. 0:
+    # never.
     hang_s: float = 30.0
-    # How long a cancelled or timed-out handler may clean up before it is left behind.
+    # How long an interrupted handler may clean up before it is killed or abandoned.
     grace_s: float = 10.0
-    # The net below the wake-ups: how often a worker looks for work unasked.
+    # How often a worker polls for work, as a safety net below the wake-ups.
     poll_s: float = 1.0
-    # While the store fails it looks half as often each time, down to this; three looks that succeed
-    # make it twice as often again.
+    # While the store fails, the poll interval doubles up to this. It halves after three successes.
     longest_poll_s: float = 30.0
-    # The uids that sandboxed programs get where the server runs as root, as FIRST-LAST; they must
-    # belong to nobody else. Empty: a range that systemd leaves free.
+    # The uids of sandboxed programs if the server runs as root, as FIRST-LAST. They must not be in
+    # use. Empty: a range that systemd leaves free.
     sandbox_uids: str = ""
-    # Whom webhooks may call beyond the public internet: names, *.names, addresses and networks,
-    # with commas between.
+    # Addresses that webhooks may call beside the public internet: names, *.names, addresses and
+    # networks, separated by commas.
     egress_allow: str = ""
-    # What calls to jobs' own webhooks are signed with: whsec_..., or a reference to it. Empty: a
-    # secret that is made when it is needed.
+    # The secret that signs deliveries to the webhooks of jobs: whsec_..., or a reference to it.
+    # Empty: a secret that is generated when it is needed.
     webhook_secret: str = dataclasses.field(default="", repr=False)
-    # How long the call of a tool by an assistant (MCP) waits for its job before it answers with the
-    # job's id.
+    # How long an MCP tool call waits for its job before it returns the job's id.
     mcp_wait_s: float = 5.0
-    # How many days entries of the audit trail are kept.
+    # How many days entries of the audit log are kept.
     audit_days: float = 400.0
-    # A request body must arrive at this rate, in bytes per second, once the server has waited this
-    # long for it. The time in which the server itself is busy does not count. A rate of 0: any.
+    # The minimum rate of a request body, in bytes per second, and how long the server waits before
+    # it applies. Time in which the server itself is busy does not count. A rate of 0: no minimum.
     body_min_rate: int = 1024
     body_grace_s: float = 30.0
-    # What one tenant may have open at a time in each API process: uploads, and requests and streams
-    # of any kind; 0: half of the connections that the file descriptors allow, at most 10,000.
+    # How many uploads, and how many requests and streams of any kind, one tenant may have open in
+    # each API process. 0 requests: half of the connections that the file descriptors allow, at most
+    # 10,000.
     tenant_uploads: int = 32
     tenant_requests: int = 0
-    # What one tenant may make up: queues beside those that kinds declare, and documents in one
-    # collection that callers write, such as tasks.
+    # How many queues one tenant may use beside those that kinds declare, and how many documents it
+    # may have in a collection, such as tasks.
     tenant_queues: int = 1000
     tenant_records: int = 10_000
     # Log lines as "json" or "text"; "auto" is text on a terminal.
@@ -137,20 +138,22 @@ class Settings:
         if self.connections < 2:
             raise ConfigurationError(f"connections must be 2 or more, not {self.connections}")
         if self.profile not in ("", "production"):
-            raise ConfigurationError(f"profile is production or empty, not {self.profile!r}")
+            raise ConfigurationError(f"profile must be production or empty, not {self.profile!r}")
         if not 0 <= self.port <= 65535:
             raise ConfigurationError(f"port must be between 0 and 65535, not {self.port}")
         read_uids(self.sandbox_uids)
         if self.log_level not in LOG_LEVELS:
             raise ConfigurationError(
-                f"log_level is one of {', '.join(LOG_LEVELS)}, not {self.log_level!r}"
+                f"log_level must be one of {', '.join(LOG_LEVELS)}, not {self.log_level!r}"
             )
         if self.log_format not in ("auto", "json", "text"):
-            raise ConfigurationError(f"log_format is json, text or auto, not {self.log_format!r}")
+            raise ConfigurationError(
+                f"log_format must be json, text or auto, not {self.log_format!r}"
+            )
 
     @property
     def is_production(self) -> bool:
-        """Whether nothing is left to good faith: see SECURITY.md."""
+        """Whether the production profile applies: see SECURITY.md."""
         return self.profile == "production"
 
     @property
@@ -160,25 +163,29 @@ class Settings:
 
     @property
     def slots(self) -> int:
-        """How many jobs a worker runs at once on its loop and in threads."""
+        """How many jobs a worker runs at once on its event loop and in threads."""
         return self.concurrency or 8 * (os.cpu_count() or 1)
 
-    def process_slots(self, asked: int = 0) -> int:
-        """How many jobs a worker runs at once in processes of their own, where its kinds ask for
-        room for so many.
+    def process_slots(self, wanted: int = 0) -> int:
+        """Return how many jobs a worker runs at once in processes, if its kinds declare
+        `wanted`.
         """
-        return self.processes or max(os.cpu_count() or 1, asked)
+        return self.processes or max(os.cpu_count() or 1, wanted)
 
 
 def read_uids(text: str) -> tuple[int, int] | None:
-    """Read a range of uids, FIRST-LAST; None for an empty text. Raises ConfigurationError."""
+    """Read a range of uids, FIRST-LAST; None if empty. Raise ConfigurationError if it is
+    invalid.
+    """
     if not text:
         return None
     first, dash, last = text.partition("-")
     if not (dash and all(each.isascii() and each.isdigit() for each in (first, last))):
-        raise ConfigurationError(f"sandbox_uids is FIRST-LAST, such as 70000-70999, not {text!r}")
+        raise ConfigurationError(
+            f"sandbox_uids must be FIRST-LAST, such as 70000-70999, not {text!r}"
+        )
     if not 0 < int(first) <= int(last) <= LARGEST_UID:
-        raise ConfigurationError(f"sandbox_uids must go up, and not hold 0: {text}")
+        raise ConfigurationError(f"sandbox_uids must be an ascending range without 0, not {text}")
     return int(first), int(last)
 
 
@@ -186,9 +193,9 @@ def load_settings(
     flags: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Read the settings; `flags` holds what was given on the command line, None where nothing was.
+    """Read the settings. `flags` holds the command-line options; None means not given.
 
-    The TOML file is the flag `config`, else `COATCHECK_CONFIG`; its keys are the field names.
+    The TOML file is the flag `config`, otherwise `COATCHECK_CONFIG`; its keys are the field names.
     """
     environment = os.environ if environment is None else environment
     given = {name: value for name, value in (flags or {}).items() if value is not None}
@@ -197,7 +204,7 @@ def load_settings(
     for name, kind in _types().items():
         if (text := environment.get(PREFIX + name.upper())) is not None:
             values[name] = _convert(PREFIX + name.upper(), text, kind)
-    return Settings(**{**_foreign(environment), **values, **given})
+    return Settings(**{**_read_foreign(environment), **values, **given})
 
 
 @cache
@@ -205,7 +212,7 @@ def _types() -> Mapping[str, Any]:
     return MappingProxyType(get_type_hints(Settings))
 
 
-def _foreign(environment: Mapping[str, str]) -> dict[str, Any]:
+def _read_foreign(environment: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if DATABASE_FILE in environment:
         found["database"] = f"sqlite:///{environment[DATABASE_FILE]}"
@@ -220,8 +227,8 @@ def _foreign(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_tables(settings: Settings, name: str) -> list[dict[str, Any]]:
-    """Return the tables of a name in the TOML file; none where there is no file."""
-    assert name in TABLES, "the file would not be taken"
+    """Return the tables of this name in the TOML file; none if there is no file."""
+    assert name in TABLES, "the file would be rejected"
     if not settings.config:
         return []
     found = _content_of(Path(settings.config)).get(name, [])
@@ -231,8 +238,8 @@ def read_tables(settings: Settings, name: str) -> list[dict[str, Any]]:
 
 
 def read_table(settings: Settings, name: str) -> dict[str, Any]:
-    """Return a table of the TOML file; an empty one where it is not there."""
-    assert name in TABLES, "the file would not be taken"
+    """Return a table of the TOML file; an empty one if it does not exist."""
+    assert name in TABLES, "the file would be rejected"
     if not settings.config:
         return {}
     found = _content_of(Path(settings.config)).get(name, {})
@@ -246,7 +253,7 @@ def _count(environment: Mapping[str, str], name: str, what: str) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise ConfigurationError(f"{name} is a number of {what}, not {text!r}")
+        raise ConfigurationError(f"{name} must be a number of {what}, not {text!r}")
     return int(text)
 
 
@@ -261,14 +268,14 @@ def _content_of(path: Path) -> dict[str, Any]:
 
 def _from_file(path: Path) -> dict[str, Any]:
     types = dict(_types())
-    del types["config"]  # which file it is, is said elsewhere
+    del types["config"]  # the file cannot name itself
     values = {}
     for name, value in _content_of(path).items():
         if name in TABLES:
             continue
         if name not in types:
             known = ", ".join(sorted((*types, *TABLES)))
-            raise ConfigurationError(f"{path}: unknown setting {name!r}; there are: {known}")
+            raise ConfigurationError(f"{path}: unknown setting {name!r}; known settings: {known}")
         values[name] = _convert(f"{path}: {name}", value, types[name])
     return values
 

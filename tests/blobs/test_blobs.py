@@ -30,7 +30,7 @@ async def stream_of(content: bytes, size: int = 100_000) -> AsyncIterator[bytes]
         yield content[start : start + size]
 
 
-def written(content: bytes) -> BlobDigest:
+def digest_of(content: bytes) -> BlobDigest:
     return BlobDigest(len(content), hashlib.sha256(content).hexdigest())
 
 
@@ -46,7 +46,7 @@ async def test_what_was_put_is_there_whole_in_parts_and_until_it_is_deleted(
 
     put = await blobs.put(KEY, content, PLENTY)
 
-    assert put == written(content)
+    assert put == digest_of(content)
     assert await blobs.get(KEY, put.size, put.sha256) == content
     assert await read(blobs, KEY, 0, size) == content
     assert await read(blobs, KEY, size // 3, size // 2) == content[size // 3 : size // 2]
@@ -62,7 +62,7 @@ async def test_a_copy_is_counted_hashed_and_its_own(blobs: Blobs) -> None:
 
     copied = await blobs.copy(KEY, f"{KEY}-copy", len(content))
 
-    assert copied == written(content)
+    assert copied == digest_of(content)
     await blobs.delete(KEY)
     assert await blobs.get(f"{KEY}-copy", *copied) == content
     with pytest.raises(BlobGone):
@@ -74,7 +74,7 @@ async def test_what_is_too_large_is_not_copied(blobs: Blobs) -> None:
     with pytest.raises(TooLarge):
         await blobs.copy(KEY, f"{KEY}-copy", 4)
     with pytest.raises(BlobGone):
-        await blobs.get(f"{KEY}-copy", *written(b"12345"))
+        await blobs.get(f"{KEY}-copy", *digest_of(b"12345"))
 
 
 @pytest.mark.parametrize("what", ["bytearray", "memoryview", "path", "file", "stream"])
@@ -92,14 +92,14 @@ async def test_bytes_come_in_many_shapes(blobs: Blobs, tmp_path: Path, what: str
         }
         put = await blobs.put(KEY, sources[what], PLENTY)
 
-    assert put == written(content)
+    assert put == digest_of(content)
     assert await blobs.get(KEY, put.size, put.sha256) == content
 
 
 async def test_a_file_is_read_from_where_it_stands(blobs: Blobs) -> None:
     file = io.BytesIO(b"skipped, kept")
     file.seek(len(b"skipped, "))
-    assert await blobs.put(KEY, file, PLENTY) == written(b"kept")
+    assert await blobs.put(KEY, file, PLENTY) == digest_of(b"kept")
 
 
 async def test_a_file_of_text_is_refused(blobs: Blobs) -> None:

@@ -37,7 +37,7 @@ def test_object_stores_are_named_by_their_url(url: str, monkeypatch: pytest.Monk
     "url", ["blobs", "/var/blobs", "file://", "file:///", "file://host/x", "s3://", "ftp://x/y"]
 )
 def test_what_is_no_place_is_refused_without_showing_it(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="not a place for blobs") as refused:
+    with pytest.raises(ConfigurationError, match="is not a blob store") as refused:
         bucket_for(Settings(blobs=url))
     assert "host" not in str(refused.value)
 

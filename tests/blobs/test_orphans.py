@@ -40,7 +40,9 @@ async def main():
     store = store_for(settings)
     await store.open()
     engine = Engine(store, app.kinds, blobs=blobs_for(settings))
-    struck = getattr(store, sys.argv[1])
+    part_name, verb = sys.argv[1].split(".")
+    part = getattr(store, part_name)
+    struck = getattr(part, verb)
 
     async def strike(*arguments):
         if sys.argv[2] == "after":
@@ -48,7 +50,7 @@ async def main():
         print("here", flush=True)
         sys.stdin.read()
 
-    setattr(store, sys.argv[1], strike)
+    setattr(part, verb, strike)
     await engine.submit(Submission("length", json.dumps("x" * 100_000)))
 
 asyncio.run(main())
@@ -79,7 +81,11 @@ def submit_and_die(settings: Settings, verb: str, when: str) -> None:
 
 @pytest.mark.parametrize(
     ("verb", "when", "blobs_left", "jobs"),
-    [("reserve_blob", "after", 0, 0), ("submit", "before", 1, 0), ("submit", "after", 1, 1)],
+    [
+        ("files.reserve_blob", "after", 0, 0),
+        ("jobs.submit", "before", 1, 0),
+        ("jobs.submit", "after", 1, 1),
+    ],
 )
 async def test_a_submit_that_is_killed_leaves_a_whole_job_or_nothing(
     tmp_path: Path, verb: str, when: str, blobs_left: int, jobs: int
@@ -97,7 +103,7 @@ async def test_a_submit_that_is_killed_leaves_a_whole_job_or_nothing(
     await sweeper.sweep()
 
     assert len(files(tmp_path / "blobs")) == jobs
-    assert len(await store.list_jobs(JobFilter("default"))) == jobs
-    assert await store.unneeded_blobs(later.clock.now(), 10) == []
+    assert len(await store.jobs.list_jobs(JobFilter("default"))) == jobs
+    assert await store.files.start_blob_removal(later.clock.now(), 10) == []
     await store.close()
     blobs.close()

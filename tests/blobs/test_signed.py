@@ -224,9 +224,9 @@ async def test_who_completes_it_second_finds_the_first(
         if faster == "before":
             await complete(http, signed)
             return await copy_unowned(key, blob, most)
-        written = await copy_unowned(key, blob, most)
+        digest_of = await copy_unowned(key, blob, most)
         await complete(http, signed)
-        return written
+        return digest_of
 
     monkeypatch.setattr(engine.payload_store, "copy_unowned", overtaken)
     second = await complete(http, signed)
@@ -282,7 +282,7 @@ async def test_what_is_sealed_is_not_written_by_others(tmp_path: Path, s3: str) 
     async with connect(create_http_app(Engine(store, {}, blobs=blobs))) as http:
         answer = await http.post("/v1/signed-uploads", json=ASKED)
     read_problem(answer, 409, "no-signed-uploads")
-    assert await store.unneeded_blobs(1 << 60, 1) == []
+    assert await store.files.start_blob_removal(1 << 60, 1) == []
     blobs.close()
     await store.close()
 
@@ -316,10 +316,10 @@ def test_the_example_of_the_documentation(tmp_path: Path, s3: str) -> None:
     write_python_files(page, tmp_path)
     with serving(tmp_path, "scans:app", COATCHECK_BLOBS=s3) as url:
         write_python_files(page, tmp_path, url)
-        said = [
+        message = [
             subprocess.run(
                 [sys.executable, name], cwd=tmp_path, capture_output=True, text=True, check=True
             ).stdout
             for name in ("hand_in.py", "hand_in_directly.py")
         ]
-    assert said == ["1\n", "1\n"]
+    assert message == ["1\n", "1\n"]

@@ -73,7 +73,7 @@ def test_what_is_written_meanwhile_does_not_hold_the_backup_up(tmp_path: Path) -
 async def _count(database: Path) -> None:
     store = SQLiteStore(database)
     await store.open()
-    await store.count({"written": 1})
+    await store.maintenance.increment_counters({"written": 1})
     await store.close()
 
 

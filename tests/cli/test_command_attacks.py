@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import httpx2
 import pytest
 
-from coatcheck.sandbox import SandboxBackend, sandbox_in_force
+from coatcheck.sandbox import SandboxBackend, detect_sandbox
 from tests.cli.proc_files import children_of
 from tests.cli.processes import PATIENCE_S, run_to_end, running
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc"),
     pytest.mark.skipif(
-        sandbox_in_force().strength is SandboxBackend.RLIMITS, reason="commands need a sandbox"
+        detect_sandbox().backend is SandboxBackend.RLIMITS, reason="commands need a sandbox"
     ),
 ]
 PYTHON = "/usr/bin/python3"

@@ -11,9 +11,9 @@ import pytest
 
 from coatcheck.cli.doctor import parts
 from coatcheck.cli.doctor.findings import Level
-from coatcheck.sandbox import SandboxBackend, sandbox_in_force
-from coatcheck.sandbox.detect import users_in_force
-from coatcheck.sandbox.lockdown import Walls
+from coatcheck.sandbox import SandboxBackend, detect_sandbox
+from coatcheck.sandbox.detect import detect_users
+from coatcheck.sandbox.lockdown import Protections
 from coatcheck.store.sqlite.schema import MIGRATIONS
 from tests.cli.diagnosis import diagnose, of_area
 from tests.cli.processes import run_to_end, running
@@ -55,16 +55,16 @@ def test_for_people_each_line_begins_with_its_level(shell: Shell, tmp_path: Path
 
 
 def test_it_says_what_programs_run_under(tmp_path: Path) -> None:
-    here = sandbox_in_force()
+    here = detect_sandbox()
     [(level, said)] = [
         each for each in of_area(diagnose(tmp_path), "parts") if each[1].startswith("programs run")
     ]
-    assert said.startswith(f"programs run under {here.strength}: {here.says}")
-    assert level == ("warning" if here.strength is SandboxBackend.RLIMITS else "ok")
+    assert said.startswith(f"programs run under {here.backend}: {here.says}")
+    assert level == ("warning" if here.backend is SandboxBackend.RLIMITS else "ok")
 
 
 def test_it_says_as_whom_programs_run_and_what_they_may_use(tmp_path: Path) -> None:
-    users = users_in_force(sandbox_in_force().strength)
+    users = detect_users(detect_sandbox().backend)
     said = [words for _, words in of_area(diagnose(tmp_path), "parts")]
     if users.uids is None:
         assert any(words.startswith("programs share the uid of the server") for words in said)
@@ -79,7 +79,7 @@ def test_it_says_as_whom_programs_run_and_what_they_may_use(tmp_path: Path) -> N
     [
         ("COATCHECK_CONFIG", "/usr/share/coatcheck.toml", "cannot read the config file"),
         ("COATCHECK_PEPPER", "file:/usr/share/pepper", "the secret of pepper is in /usr/share"),
-        ("COATCHECK_SANDBOX_UIDS", "9-5", "sandbox_uids must go up"),
+        ("COATCHECK_SANDBOX_UIDS", "9-5", "sandbox_uids must be an ascending range"),
     ],
 )
 def test_a_sandbox_that_lets_programs_read_secrets_is_a_problem(
@@ -270,18 +270,30 @@ def test_a_place_for_blobs_that_cannot_be_one_is_a_problem(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("walls", "level", "word"),
+    ("protections", "level", "word"),
     [
-        (Walls(files=True, network=True, signals=True, calls=True), Level.OK, "without files"),
-        (Walls(files=False, network=False, signals=False, calls=True), Level.WARNING, "read and"),
-        (Walls(files=True, network=True, signals=False, calls=True), Level.WARNING, "signal"),
-        (Walls(files=True, network=True, signals=True, calls=False), Level.WARNING, "network"),
+        (
+            Protections(files=True, network=True, signals=True, calls=True),
+            Level.OK,
+            "without files",
+        ),
+        (
+            Protections(files=False, network=False, signals=False, calls=True),
+            Level.WARNING,
+            "read and",
+        ),
+        (Protections(files=True, network=True, signals=False, calls=True), Level.WARNING, "signal"),
+        (
+            Protections(files=True, network=True, signals=True, calls=False),
+            Level.WARNING,
+            "network",
+        ),
     ],
 )
 def test_it_says_which_walls_stand_around_parsers(
-    monkeypatch: pytest.MonkeyPatch, walls: Walls, level: Level, word: str
+    monkeypatch: pytest.MonkeyPatch, protections: Protections, level: Level, word: str
 ) -> None:
-    monkeypatch.setattr(parts, "walls_here", lambda: walls)
+    monkeypatch.setattr(parts, "detect_protections", lambda: protections)
     found = parts._walls()
     assert found.level is level
     assert word in found.message

@@ -118,6 +118,6 @@ def test_what_all_names_begin_with_is_not_in_the_picture() -> None:
 
 
 def test_what_is_packed_is_what_is_read() -> None:
-    from coatcheck.codegraph.source import LARGEST_FILE  # noqa: PLC0415
+    from coatcheck.codegraph.source import MAX_FILE_BYTES  # noqa: PLC0415
 
-    assert LARGEST_SOURCE == LARGEST_FILE
+    assert LARGEST_SOURCE == MAX_FILE_BYTES

@@ -150,7 +150,7 @@ def test_a_public_address_is_refused_with_the_reason(
         ("COATCHECK_CONCURRENCY", "1.5", "COATCHECK_CONCURRENCY must be of type int"),
         ("COATCHECK_PORT", "65536", "port must be between 0 and 65535"),
         ("COATCHECK_HOST", "0.0.0.0", "refusing to listen on 0.0.0.0"),
-        ("COATCHECK_LOG_FORMAT", "xml", "log_format is json, text or auto, not 'xml'"),
+        ("COATCHECK_LOG_FORMAT", "xml", "log_format must be json, text or auto, not 'xml'"),
         ("COATCHECK_LOG_LEVEL", "loud", "log_level"),
         ("COATCHECK_CONFIG", "missing.toml", "cannot read the config file missing.toml"),
         ("COATCHECK_CONFIG", "unknown.toml", "unknown.toml: unknown setting 'prot'"),
@@ -220,7 +220,10 @@ def test_a_database_that_is_none_stops_the_server_instead_of_restarting_it(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"COATCHECK_EGRESS_ALLOW": "10.0.0.0/99"}, "egress_allow: '10.0.0.0/99' is no host name"),
+        (
+            {"COATCHECK_EGRESS_ALLOW": "10.0.0.0/99"},
+            "egress_allow: '10.0.0.0/99' is not a host name",
+        ),
         ({"COATCHECK_WEBHOOK_SECRET": "swordfish"}, "webhook_secret: a secret is whsec_ and"),
         (
             {"COATCHECK_WEBHOOK_SECRET": "swordfish", "COATCHECK_PROFILE": "production"},

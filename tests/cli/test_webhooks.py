@@ -62,6 +62,6 @@ def test_the_secret_of_jobs_own_webhooks(shell: Shell, client: Client) -> None:
 
 def test_mistakes_are_said(shell: Shell) -> None:
     denied = shell.run("webhooks", "create", "http://10.0.0.1/")
-    assert denied.returncode != 0 and "not a public one" in denied.stderr
+    assert denied.returncode != 0 and "it is not public" in denied.stderr
     assert shell.run("webhooks", "deliveries").returncode == 2
     assert shell.run("webhooks", "create", URL, "--event", "job.sung").returncode == 2

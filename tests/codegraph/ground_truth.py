@@ -1,8 +1,8 @@
-"""Small programs whose calls are known, and how well the analysis finds them.
+"""Small programs with known calls.
 
-A program is a folder: its files, and `expected.txt` with a line for each caller, written by hand:
-`caller: callee callee`. Where a program is more than the analysis can know, `loose.txt` says what
-is expected beyond what happens; where it can't be run, `not_run.txt` says why.
+A program is a folder: its files, and `expected.txt`, written by hand, with a line for each caller:
+`caller: callee callee`. If the analysis reports more calls than happen, `loose.txt` says which. If
+the program cannot be run, `not_run.txt` says why.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from coatcheck.codegraph import EdgeKind, SourceFile, analyse
+from coatcheck.codegraph import EdgeKind, SourceFile, analyze
 
 PROGRAMS = Path(__file__).parent / "programs"
 _NOTES = {"expected.txt", "loose.txt", "not_run.txt"}
@@ -51,7 +51,7 @@ class Program:
         return found
 
     def found(self) -> Calls:
-        graph = analyse(self.files(), {"call"}, workers=1)
+        graph = analyze(self.files(), {"call"}, workers=1)
         names = {node.id: node.qualified_name for node in graph.nodes}
         return {
             (names[edge.source], names[edge.target])

@@ -1,6 +1,6 @@
-"""Small archives of source files that would take a careless analysis very long.
+"""Small archives that take a careless analysis very long.
 
-Some are for every language, by what most grammars have in common; others for one.
+Some samples exist for every language, since grammars have much in common; others for one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from coatcheck.codegraph import languages
 
 MANY = 2_000
 
-# A file of each language; PHP begins elsewhere.
+# The extension of each language; a PHP file needs a prefix.
 ENDINGS = {language: ending for ending, language in reversed(languages._BY_ENDING.items())}
 _BEGIN = {"php": "<?php\n"}
 
@@ -74,7 +74,7 @@ OTHERS: Mapping[str, str] = {
 
 
 def archives() -> dict[str, dict[str, bytes]]:
-    """Return the files of each sample by its name, which begins with its language."""
+    """Return the files of each sample by name; a name starts with the language."""
     found: dict[str, dict[str, bytes]] = {}
     for language, ending in ENDINGS.items():
         begin = _BEGIN.get(language, "")

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from coatcheck.codegraph import EdgeKind, Graph, NodeKind, SourceFile, analyse
+from coatcheck.codegraph import EdgeKind, Graph, NodeKind, SourceFile, analyze
 
 EVERYTHING = {"call", "dependency", "parse"}
 
 
 def files(**sources: str) -> list[SourceFile]:
-    """Make files: `__` in a name is `/`, and the last `_` is the dot."""
+    """Create files: `__` in a name is `/`, and the last `_` is the dot."""
     made = []
     for name, text in sources.items():
         stem, _, ending = name.replace("__", "/").rpartition("_")
@@ -37,8 +37,8 @@ PROGRAM = {
 }
 
 
-def test_nodes_have_the_shape_that_the_api_shows() -> None:
-    graph = analyse(files(**PROGRAM), EVERYTHING)
+def test_nodes_have_the_fields_of_the_api() -> None:
+    graph = analyze(files(**PROGRAM), EVERYTHING)
     shown = graph.as_json()
     run = next(node for node in shown["nodes"] if node["name"] == "run")
     assert run == {
@@ -62,7 +62,7 @@ def test_nodes_have_the_shape_that_the_api_shows() -> None:
 
 
 def test_edges_of_every_kind() -> None:
-    graph = analyse(files(**PROGRAM), EVERYTHING)
+    graph = analyze(files(**PROGRAM), EVERYTHING)
     assert edges(graph, EdgeKind.DEFINES) == {
         ("app/main.py", "app.main"),
         ("app/base.py", "app.base"),
@@ -82,8 +82,8 @@ def test_edges_of_every_kind() -> None:
     }
 
 
-def test_the_result_holds_structure_and_no_source_text() -> None:  # G26
-    shown = json.dumps(analyse(files(**PROGRAM), EVERYTHING).as_json())
+def test_graph_contains_no_source_text() -> None:  # G26
+    shown = json.dumps(analyze(files(**PROGRAM), EVERYTHING).as_json())
     assert "secret" not in shown
 
 
@@ -95,22 +95,22 @@ def test_the_result_holds_structure_and_no_source_text() -> None:  # G26
         ("parse", {EdgeKind.DEFINES, EdgeKind.INHERITS}),
     ],
 )
-def test_only_what_is_wanted_is_drawn(want: str, kinds: set[EdgeKind]) -> None:
-    graph = analyse(files(**PROGRAM), {want})
+def test_graph_has_only_the_wanted_edges(want: str, kinds: set[EdgeKind]) -> None:
+    graph = analyze(files(**PROGRAM), {want})
     assert {edge.kind for edge in graph.edges} == kinds
     ends = {edge.source for edge in graph.edges} | {edge.target for edge in graph.edges}
     assert ends <= {node.id for node in graph.nodes}
 
 
-def test_what_is_unknown_is_refused() -> None:
+def test_unknown_want_is_rejected() -> None:
     with pytest.raises(ValueError, match="domain"):
-        analyse([], {"domain"})
+        analyze([], {"domain"})
 
 
-def test_ids_are_unique_and_the_same_each_time() -> None:
+def test_ids_are_unique_and_stable() -> None:
     twice = "def f():\n    pass\n\n\ndef f():\n    g()\n\n\ndef g():\n    pass\n\n\nf()\n"
     made = files(a_py=twice, a__b_py="", x_js="function f() {}", x_ts="function f() {}")
-    first, second = (analyse(made, EVERYTHING).as_json() for _ in range(2))
+    first, second = (analyze(made, EVERYTHING).as_json() for _ in range(2))
     for one in (first, second):
         one["stats"].pop("ms")
     assert first == second
@@ -120,7 +120,7 @@ def test_ids_are_unique_and_the_same_each_time() -> None:
 
 
 def test_files_of_one_package_share_a_module() -> None:
-    graph = analyse(
+    graph = analyze(
         files(
             go_mod="module m\n",
             a_go="package main\nfunc f() { g() }\n",
@@ -133,16 +133,16 @@ def test_files_of_one_package_share_a_module() -> None:
     assert {("a.go", "main"), ("b.go", "main")} <= edges(graph, EdgeKind.DEFINES)
 
 
-def test_progress_is_told_by_files() -> None:
-    told: list[tuple[int, int]] = []
-    analyse(files(**PROGRAM), {"parse"}, progress=lambda done, of: told.append((done, of)))
-    assert told == [(1, 2), (2, 2)]
+def test_progress_counts_files() -> None:
+    reported: list[tuple[int, int]] = []
+    analyze(files(**PROGRAM), {"parse"}, progress=lambda done, of: reported.append((done, of)))
+    assert reported == [(1, 2), (2, 2)]
 
 
-def test_several_processes_give_the_same_graph() -> None:
+def test_graph_does_not_depend_on_the_number_of_processes() -> None:
     text = "def f(x):\n    return x\n\n\nf(1)\n" + "# filling\n" * 30_000
     made = [SourceFile(f"m{number}.py", text.encode) for number in range(12)]
-    alone, together = (analyse(made, EVERYTHING, workers=count).as_json() for count in (1, 2))
+    alone, together = (analyze(made, EVERYTHING, workers=count).as_json() for count in (1, 2))
     alone["stats"].pop("ms")
     together["stats"].pop("ms")
     assert alone == together
@@ -162,8 +162,8 @@ STORING = {
 }
 
 
-def test_a_line_is_of_the_file_that_calls() -> None:
-    graph = analyse(files(**STORING), {"call"})
+def test_line_is_in_the_file_of_the_caller() -> None:
+    graph = analyze(files(**STORING), {"call"})
     lines = {(edge.source, edge.target): edge.line for edge in graph.edges}
     assert lines == {
         ("main", "box.Box.__init__"): 22,
@@ -171,7 +171,7 @@ def test_a_line_is_of_the_file_that_calls() -> None:
     }
 
 
-def test_an_edge_has_the_first_of_its_lines() -> None:
+def test_edge_has_its_first_line() -> None:
     later = "def f(): ...\ndef g(): ...\ndef h():\n    f()\n    g()\n    f()\n"
-    graph = analyse(files(main_py=later), {"call"})
+    graph = analyze(files(main_py=later), {"call"})
     assert [(edge.target, edge.line) for edge in graph.edges] == [("main.f", 4), ("main.g", 5)]

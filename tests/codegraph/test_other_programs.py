@@ -5,13 +5,13 @@ import pytest
 from tests.codegraph.ground_truth import Program, programs
 
 LANGUAGES = ("javascript", "java", "go")
-# Resolved as far as scopes carry.
+# Resolved by scopes alone.
 TAGGED = ("rust", "c", "cpp", "csharp", "ruby", "php")
 OTHERS = [program for language in LANGUAGES + TAGGED for program in programs(language)]
 
 
 @pytest.mark.parametrize("program", OTHERS, ids=lambda program: program.name)
-def test_the_calls_of_a_program_are_those_that_it_makes(program: Program) -> None:
+def test_analysis_finds_exactly_the_expected_calls(program: Program) -> None:
     assert sorted(program.found()) == sorted(program.expected())
 
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from tests.codegraph.ground_truth import Program, programs
-from tests.codegraph.running import calls_when_run
+from tests.codegraph.runner import calls_when_run
 
 PYTHON = programs("python")
 
 
 @pytest.mark.parametrize("program", PYTHON, ids=lambda program: program.name)
-def test_the_calls_of_a_program_are_those_that_it_makes(program: Program) -> None:
+def test_analysis_finds_exactly_the_expected_calls(program: Program) -> None:
     assert sorted(program.found()) == sorted(program.expected())
 
 
@@ -18,7 +18,7 @@ def test_the_calls_of_a_program_are_those_that_it_makes(program: Program) -> Non
     [program for program in PYTHON if program.can_run and (program.folder / "main.py").exists()],
     ids=lambda program: program.name,
 )
-def test_what_is_expected_holds_every_call_that_really_happens(program: Program) -> None:
+def test_expected_calls_include_every_call_of_a_run(program: Program) -> None:
     assert calls_when_run(program.folder) - program.expected() == set()
 
 

@@ -1,11 +1,11 @@
-"""Where nobody asks for calls, less is read; all else in the graph is the same."""
+"""Without calls, less of a file is read; the rest of the graph is the same."""
 
 from __future__ import annotations
 
 import pytest
 
-from coatcheck.codegraph import EdgeKind, Graph, NodeKind, SourceFile, analyse
-from coatcheck.codegraph.summarizer import summarise_one
+from coatcheck.codegraph import EdgeKind, Graph, NodeKind, SourceFile, analyze
+from coatcheck.codegraph.summarizer import summarize_file
 from tests.codegraph.ground_truth import Program, programs
 
 PROGRAMS = [each for name in ("python", "javascript", "java", "go") for each in programs(name)]
@@ -14,8 +14,8 @@ Shape = tuple[set[tuple[str, str, str]], set[tuple[str, str, str, str]]]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_a_program_is_drawn_the_same(program: Program) -> None:
-    assert drawn(program.files(), {"parse", "dependency"}) == drawn(
+def test_graph_of_a_program_is_the_same(program: Program) -> None:
+    assert analyzed_shape(program.files(), {"parse", "dependency"}) == analyzed_shape(
         program.files(), {"parse", "dependency", "call"}
     )
 
@@ -68,42 +68,42 @@ for each in all:
         ("a.go", "package a\nfunc f() { g := func() {}; type T struct{}; g() }\n"),
     ],
 )  # fmt: skip
-def test_what_is_within_a_function_is_found(path: str, source: str) -> None:
+def test_definitions_within_functions_are_found(path: str, source: str) -> None:
     def files() -> list[SourceFile]:
         return [SourceFile(path, source.encode)]
 
-    without, whole = drawn(files(), {"parse", "dependency"}), drawn(
+    without, whole = analyzed_shape(files(), {"parse", "dependency"}), analyzed_shape(
         files(), {"parse", "dependency", "call"}
     )  # fmt: skip
     assert without == whole
     assert len(without[0]) > 2, "more than the file and a function"
 
 
-def test_a_body_that_defines_nothing_is_left_unread() -> None:
+def test_body_without_definitions_is_not_read() -> None:
     source = "def f(x):\n    return x.y(1, 'two', [3])\n"
-    graph = analyse([SourceFile("a.py", source.encode)], {"parse"}, workers=1)
+    graph = analyze([SourceFile("a.py", source.encode)], {"parse"}, workers=1)
     assert [node.qualified_name for node in graph.nodes if node.kind is NodeKind.FUNCTION] == [
         "a.f"
     ]
 
 
-def test_what_only_calls_use_takes_up_no_place() -> None:
+def test_expressions_only_calls_need_take_no_variables() -> None:
     said = "value = 1\n"
     idle = "table = {'a': [b, c.d], 'e': f(g, h.i)}\nprint(table, j < k)\nassert l(m)\n"
     run = "def f(n, o=p.q):\n    r = n.s(o)\n    return r\n"
-    whole = summarise_one("a.py", (said + idle + run).encode(), with_calls=False).summary
-    names = summarise_one("a.py", f"{said}table = 1\nf = 1\n".encode(), with_calls=False).summary
-    assert whole.places <= names.places + 2, "one for each of the names"
+    whole = summarize_file("a.py", (said + idle + run).encode(), with_calls=False).summary
+    names = summarize_file("a.py", f"{said}table = 1\nf = 1\n".encode(), with_calls=False).summary
+    assert whole.variables <= names.variables + 2, "one for each of the names"
     assert not whole.loads
     assert not whole.functions
 
 
-def drawn(files: list[SourceFile], want: set[str]) -> Shape:
-    return shape_of(analyse(files, want, workers=1))
+def analyzed_shape(files: list[SourceFile], want: set[str]) -> Shape:
+    return shape_of(analyze(files, want, workers=1))
 
 
 def shape_of(graph: Graph) -> Shape:
-    """All that is not about calls."""
+    """Return the nodes and edges except calls."""
     names = {node.id: node.qualified_name for node in graph.nodes}
     edges = {
         (names[edge.source], names[edge.target], str(edge.kind), str(edge.line))

@@ -1,4 +1,4 @@
-"""Reading the documentation: its files, code blocks and links."""
+"""Read the documentation: its files, code blocks and links."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def blocks(page: Path) -> list[Block]:
 
 
 def write_python_files(page: Path, folder: Path, url: str = "http://127.0.0.1:8080") -> list[str]:
-    """Write the named Python blocks of a page into a folder, pointed at another server."""
+    """Write the named Python blocks of a page into a folder, with another server URL."""
     return write_files(page, folder, "python", url)
 
 
 def write_files(page: Path, folder: Path, language: str, url: str) -> list[str]:
-    """Write the named blocks in a language into a folder, pointed at another server."""
+    """Write the named blocks in a language into a folder, with another server URL."""
     names = []
     for block in blocks(page):
         if block.language == language and block.file_name is not None:
@@ -57,7 +57,7 @@ def local_links(page: Path) -> list[str]:
 
 
 def run_curl(command: str, folder: Path = ROOT) -> httpx2.Response:
-    """Do what a curl command of the documentation says, in a folder; only the flags it uses."""
+    """Execute a curl command of the documentation in a folder; supports only the used flags."""
     arguments = iter(shlex.split(command.replace("\\\n", " "))[1:])
     url, headers, data, method = "", {}, None, None
     files, fields = {}, {}

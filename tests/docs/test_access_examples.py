@@ -1,4 +1,4 @@
-"""The examples of keys and tenants run as they stand, apart from the port, the key and its id."""
+"""The examples on keys and tenants run unchanged, except for the port, the key and its id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on assistants, at work: the app, the configuration and the program."""
+"""The examples on MCP run: the app, the configuration and the program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = ROOT / "docs/how-to/mcp.md"
 
 
 async def ask_as_configured(url: str) -> tuple[list[str], str]:
-    """Start what the configuration says, and call the tool."""
+    """Start the configured command and call the tool."""
     [configuration] = [block.text for block in blocks(PAGE) if block.language == "json"]
     said = json.loads(configuration.replace("http://127.0.0.1:8080", url))
     server = said["mcpServers"]["coatcheck"]

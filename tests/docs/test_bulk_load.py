@@ -45,7 +45,7 @@ def rows_of(into: Path, table: str) -> list[dict[str, Any]]:
 
 
 async def loaded(folder: Path, asked: Load) -> tuple[Job, list[str], list[Any]]:
-    """Run it as a job, and return that, its steps, and what it said of how far it was."""
+    """Run the pipeline as a job; return the job, its steps and its progress."""
     store = SQLiteStore(folder / "jobs.db")
     await store.open()
     engine = Engine(store, app.kinds)
@@ -92,7 +92,7 @@ def test_a_crash_at_the_end_of_each_stage_costs_that_stage(exports: Path, tmp_pa
     assert [step.id.name for step in ran.steps] == ["extract", "normalize", "load"]
 
 
-def test_a_folder_without_files_is_said_so(tmp_path: Path) -> None:
+def test_a_folder_without_files_is_an_error(tmp_path: Path) -> None:
     job, _, _ = asyncio.run(loaded(tmp_path, Load(folder=str(tmp_path), into=str(tmp_path / "x"))))
     assert job.error is not None
     assert job.error.code == "nothing-to-load"

@@ -1,4 +1,4 @@
-"""The examples of the page about the cockpit."""
+"""The examples on the cockpit run."""
 
 from __future__ import annotations
 

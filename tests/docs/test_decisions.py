@@ -1,4 +1,4 @@
-"""Decisions are numbered once: by their file, their heading and their place in the list."""
+"""Decision records have one number: in the file name, the heading and the list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages on steps, waiting, fan-out, resume and fork, and the apps in examples/, at work."""
+"""The examples on steps, waits, fan-out, resume and fork, and the apps in examples/, run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_durable_steps(tmp_path: Path) -> None:
         assert names(handle.steps()) == ["reserve", "charge", "call_a_taxi"]
 
 
-def test_waiting_and_approving(tmp_path: Path) -> None:
+def test_waits_and_approvals(tmp_path: Path) -> None:
     page = HOW_TO / "waits-and-approvals.md"
     write_python_files(page, tmp_path)
     with serving(tmp_path, "trial:app") as url:
@@ -53,7 +53,7 @@ def test_waiting_and_approving(tmp_path: Path) -> None:
         assert run_program("decide.py", tmp_path) == ["Ada keeps it: yearly"]
 
 
-def test_fanning_out(tmp_path: Path) -> None:
+def test_fan_out(tmp_path: Path) -> None:
     write_python_files(HOW_TO / "fan-out.md", tmp_path)
     with serving(tmp_path, "pictures:app") as url, Client(url) as client:
         handle = client.submit("album", ["a", "b", "c"])
@@ -62,7 +62,7 @@ def test_fanning_out(tmp_path: Path) -> None:
         assert {client.get(child)["parent"] for child in children} == {handle.id}
 
 
-def test_resuming_and_forking(tmp_path: Path) -> None:
+def test_resume_and_fork(tmp_path: Path) -> None:
     page = HOW_TO / "resume-and-fork.md"
     write_python_files(page, tmp_path)
     in_bulk, one = (block.text for block in blocks(page) if block.language == "sh")
@@ -100,7 +100,7 @@ def test_a_refund_waits_for_its_approval_and_survives_a_restart(tmp_path: Path) 
         assert names(again.steps()) == ["ask_for_approval", "decision", "pay"]
 
 
-def test_a_report_is_made_of_many_parts(tmp_path: Path) -> None:
+def test_a_report_gathers_many_jobs(tmp_path: Path) -> None:
     app = f"{EXAMPLES / 'fan_out.py'}:app"
     with serving(tmp_path, app) as url, Client(url) as client:
         assert client.run("report", ["north", "south", "up"]) == {
@@ -110,7 +110,7 @@ def test_a_report_is_made_of_many_parts(tmp_path: Path) -> None:
         }
 
 
-def test_an_agent_takes_a_step_a_turn(tmp_path: Path) -> None:
+def test_an_agent_records_a_step_per_turn(tmp_path: Path) -> None:
     app = f"{EXAMPLES / 'agent.py'}:app"
     with serving(tmp_path, app) as url, Client(url) as client:
         handle = client.submit("research", "how long is the Danube?")
@@ -130,7 +130,7 @@ def test_an_agent_takes_a_step_a_turn(tmp_path: Path) -> None:
         assert fork.result() == answer
 
 
-def test_reports_are_ordered_by_a_door_of_their_own(tmp_path: Path) -> None:
+def test_a_surface_of_its_own_accepts_reports(tmp_path: Path) -> None:
     page = HOW_TO / "write-a-surface.md"
     serve, order = (block.text for block in blocks(page) if block.language == "sh")
     with serving(ROOT, serve.split()[2], COATCHECK_DATABASE=f"sqlite:///{tmp_path}/a.db") as url:

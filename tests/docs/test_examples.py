@@ -1,4 +1,4 @@
-"""Every example in the documentation runs as it stands, apart from the port and the job's id."""
+"""Every example in the documentation runs unchanged, except for the port and the job's id."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from tests.node import node
 from .pages import PAGES, ROOT, blocks, run_curl, write_files, write_python_files
 
 README = ROOT / "README.md"
-# A flag that changes nothing: an API and a worker that are watched over, as without any.
+# A flag without effect: a supervised API and worker, as without flags.
 AS_IT_STANDS = "--host=127.0.0.1"
 
 
 @contextmanager
 def serving(folder: Path, app: str, *flags: str, **settings: str) -> Iterator[str]:
-    """Serve an app of the documentation from a folder, on a free port. In one process unless flags
-    say how: three take twice as long to start, and few examples are about that.
+    """Serve an app of the documentation from a folder, on a free port.
+
+    It runs in one process unless flags say otherwise: three take twice as long to start.
     """
     how = flags or ("--in-process",)
     command = [sys.executable, "-m", "coatcheck", "serve", app, "--port", "0", *how]
@@ -41,7 +42,7 @@ def serving(folder: Path, app: str, *flags: str, **settings: str) -> Iterator[st
             server.terminate()
 
 
-def test_the_five_minute_path_of_the_readme(tmp_path: Path) -> None:
+def test_the_readme(tmp_path: Path) -> None:
     assert write_python_files(README, tmp_path) == ["tasks.py", "ask.py"]
     commands = [
         block.text for block in blocks(README) if block.language == "sh" and "curl" in block.text
@@ -65,7 +66,7 @@ def test_the_five_minute_path_of_the_readme(tmp_path: Path) -> None:
         assert asked.stdout.splitlines()[-1] == "{'month': '2030-01', 'pages': 10}"
 
 
-def test_steering_a_job(tmp_path: Path) -> None:
+def test_retries_and_timeouts(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/retries-and-timeouts.md"
     write_python_files(page, tmp_path)
     with serving(tmp_path, "steering:app") as url, Client(url) as client:
@@ -79,7 +80,7 @@ def test_steering_a_job(tmp_path: Path) -> None:
         assert cancelled.stdout.strip() in ("cancelled", "running", "queued")
 
 
-def test_limiting_what_runs(tmp_path: Path) -> None:
+def test_limits(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/limits.md"
     assert write_python_files(page, tmp_path) == ["limited.py", "warm.py", "pinned.py"]
     [commands] = [block.text for block in blocks(page) if block.language == "sh"]
@@ -107,7 +108,7 @@ def test_limiting_what_runs(tmp_path: Path) -> None:
         assert client.run("onboard", "Ada") == "welcome, Ada"
 
 
-def test_coming_back_for_a_result(tmp_path: Path) -> None:
+def test_get_results(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/get-results.md"
     write_python_files(page, tmp_path)
     commands = [block.text for block in blocks(page) if block.language == "sh"]
@@ -161,7 +162,7 @@ def test_a_worker_in_node(tmp_path: Path) -> None:
         assert (nothing["state"], nothing["error"]["code"]) == ("failed", "bad-input")
 
 
-def test_using_the_client(tmp_path: Path) -> None:
+def test_python_client(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/python-client.md"
     write_python_files(page, tmp_path)
     with serving(tmp_path, "kitchen:app") as url:
@@ -180,7 +181,7 @@ def test_using_the_client(tmp_path: Path) -> None:
     assert said["many.py"] == ["4950", "100"]
 
 
-def test_from_a_shell(tmp_path: Path) -> None:
+def test_command_line(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/command-line.md"
     write_python_files(README, tmp_path)
     (session,) = [block.text for block in blocks(page) if block.language == "console"]
@@ -217,7 +218,7 @@ def test_the_python_reference(tmp_path: Path) -> None:
         assert handle.job["progress"]["message"] == "half way"
 
 
-def test_testing_your_jobs(tmp_path: Path) -> None:
+def test_test_your_jobs(tmp_path: Path) -> None:
     write_python_files(ROOT / "docs/how-to/test-your-jobs.md", tmp_path)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     tested = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -229,12 +230,12 @@ def test_the_job_of_the_http_reference_has_the_shape_of_a_real_one(tmp_path: Pat
     (sample,) = [b for b in blocks(ROOT / "docs/reference/http.md") if b.language == "json"]
     write_python_files(README, tmp_path)
     with serving(tmp_path, "tasks:app") as url, Client(url) as client:
-        # Once it has ended: only what is queued has a position.
+        # After it has finished: only queued jobs have a position.
         real = client.wait(client.submit("report", "2030-01").id)
     assert list(json.loads(sample.text)) == list(real)
 
 
-def test_isolating_a_handler(tmp_path: Path) -> None:
+def test_isolation(tmp_path: Path) -> None:
     write_python_files(ROOT / "docs/how-to/isolation.md", tmp_path)
     settings = {"COATCHECK_GRACE_S": "0.1"}
     with serving(tmp_path, "isolated:app", **settings) as url, Client(url) as client:
@@ -247,7 +248,7 @@ def test_isolating_a_handler(tmp_path: Path) -> None:
         assert client.run("fragile") == 2
 
 
-def test_files_a_job_leaves_behind(tmp_path: Path) -> None:
+def test_artifacts(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/artifacts.md"
     write_python_files(page, tmp_path)
     (command,) = [block.text for block in blocks(page) if block.language == "sh"]
@@ -268,7 +269,7 @@ def test_files_a_job_leaves_behind(tmp_path: Path) -> None:
     assert (tmp_path / "data/squares.csv").read_bytes() == table
 
 
-def test_running_something_every_night(tmp_path: Path) -> None:
+def test_schedules(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/schedules.md"
     write_python_files(page, tmp_path)
     with serving(tmp_path, "nightly:app") as url, Client(url) as client:
@@ -301,7 +302,7 @@ def test_the_nightly_schedule_of_the_examples(tmp_path: Path) -> None:
         assert beat.job["labels"] == {"schedule": "heartbeat"}
 
 
-def test_handing_files_in(tmp_path: Path) -> None:
+def test_uploads(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/uploads.md"
     write_python_files(page, tmp_path)
     (commands,) = [block.text for block in blocks(page) if block.language == "sh"]
@@ -325,7 +326,7 @@ def test_handing_files_in(tmp_path: Path) -> None:
         assert client.run("count", named) == 1
 
 
-def test_how_long_things_are_kept(tmp_path: Path) -> None:
+def test_retention(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/retention.md"
     write_python_files(page, tmp_path)
     (command,) = [block.text for block in blocks(page) if block.language == "sh"]
@@ -340,7 +341,7 @@ def test_how_long_things_are_kept(tmp_path: Path) -> None:
     assert b"some source" not in (tmp_path / "data/coatcheck.db").read_bytes()
 
 
-def test_encrypting_what_is_kept(tmp_path: Path) -> None:
+def test_encryption(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/encryption.md"
     (commands,) = [block.text for block in blocks(page) if block.language == "sh"]
     make_key, export, serve = commands.splitlines()
@@ -356,7 +357,7 @@ def test_encrypting_what_is_kept(tmp_path: Path) -> None:
     assert b"2030-01" not in kept
 
 
-def test_being_called_back(tmp_path: Path) -> None:
+def test_webhooks(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/webhooks.md"
     write_python_files(page, tmp_path)
     with serving(tmp_path, "bakery:app", COATCHECK_EGRESS_ALLOW="127.0.0.1") as url:
@@ -388,7 +389,7 @@ def test_being_called_back(tmp_path: Path) -> None:
                 receiver.terminate()
 
 
-def test_every_python_block_is_run_by_one_of_these() -> None:
+def test_every_python_block_is_run() -> None:
     # shop.py needs PostgreSQL: tests/postgres/test_shop.py.
     run = {"tasks.py", "ask.py", "steering.py", "cancel.py", "everything.py", "shop.py"}
     run |= {"kitchen.py", "total.py", "total_async.py", "follow.py", "many.py"}

@@ -1,4 +1,4 @@
-"""The page on the queue before Ollama, at work."""
+"""The examples on the Ollama queue run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def of(language: str) -> list[str]:
 
 @contextmanager
 def an_ollama() -> Iterator[str]:
-    """Have one beside this thread."""
+    """Run a stand-in for Ollama in a thread."""
     ready, url = threading.Event(), ""
     stop, loop = asyncio.Event(), asyncio.new_event_loop()
 
@@ -50,9 +50,9 @@ def an_ollama() -> Iterator[str]:
         loop.close()
 
 
-def test_the_queue_before_ollama(tmp_path: Path) -> None:
+def test_ollama_queue(tmp_path: Path) -> None:
     _, submit, show = of("sh")
-    # Without an app it is the surfaces that are served.
+    # Without an app the surfaces are served.
     settings = ("--concurrency=4",)
     with (
         an_ollama() as upstream,

@@ -1,4 +1,4 @@
-"""The pages on the proxy, at work: the service, the rule, and the calls before and after."""
+"""The examples on the proxy run: the service, the rule, and the requests before and after."""
 
 from __future__ import annotations
 

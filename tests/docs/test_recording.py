@@ -1,4 +1,4 @@
-"""The terminal session on the front page is a real one, and still looks like that."""
+"""The recorded terminal session in the README is still accurate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PICTURE = ROOT / "docs/pictures/session.svg"
 
 
 def words_of(svg: str) -> list[str]:
-    """Return what is to be read on a screen, numbers apart: those are of one run."""
+    """Return the text of a screen without numbers, which differ between runs."""
     lines = re.findall(r"<text[^>]*>(.*?)</text>", svg, re.DOTALL)
     text = html.unescape(" ".join(lines)).replace("\xa0", " ")
     return re.sub(r"\d+", "0", text).split()
@@ -29,7 +29,7 @@ def test_it_fetches_nothing_and_is_well_formed() -> None:
     assert "<image" not in text
 
 
-def test_the_same_commands_say_the_same_today(tmp_path: Path) -> None:
+def test_the_commands_still_print_the_same(tmp_path: Path) -> None:
     again = tmp_path / "session.svg"
     subprocess.run([sys.executable, ROOT / "docs/recording.py", again], check=True)
     assert words_of(again.read_text()) == words_of(PICTURE.read_text())

@@ -1,4 +1,4 @@
-"""The reference says what the code says."""
+"""The reference agrees with the code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from coatcheck.store.sqlite.store import SQLiteStore
 from .pages import PAGES, ROOT, local_links
 
 
-def test_every_setting_is_there_with_its_default() -> None:
+def test_every_setting_is_listed_with_its_default() -> None:
     text = (ROOT / "docs/reference/settings.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", text, re.MULTILINE))
     defaults = dataclasses.asdict(Settings())
@@ -32,19 +32,19 @@ def test_every_setting_is_there_with_its_default() -> None:
         assert type(default)("" if shown == "none" else shown) == default, name
 
 
-def test_every_command_is_there() -> None:
+def test_every_command_is_listed() -> None:
     text = (ROOT / "docs/reference/command-line.md").read_text()
     assert set(re.findall(r"^\| `coatcheck ([\w-]+)", text, re.MULTILINE)) == set(COMMANDS)
 
 
-def test_every_call_of_the_api_is_there() -> None:
+def test_every_endpoint_is_listed() -> None:
     text = (ROOT / "docs/reference/http.md").read_text()
     listed = set(re.findall(r"`((?:GET|POST|PUT|DELETE) /[^`]*)`", text))
     shown = [endpoint for endpoint in ENDPOINTS if not endpoint.hidden]
     assert {f"{endpoint.method} {endpoint.path}" for endpoint in shown} <= listed
 
 
-def test_every_error_type_of_the_api_is_there() -> None:
+def test_every_error_type_is_listed() -> None:
     text = (ROOT / "docs/reference/http.md").read_text()
     listed = set(re.findall(r"urn:coatcheck:([\w-]+)", text))
     raised = {kind.code for kind, _ in STATUS} | set(CODES.values())
@@ -53,7 +53,7 @@ def test_every_error_type_of_the_api_is_there() -> None:
     assert listed == raised | said
 
 
-def test_all_that_can_hold_a_job_is_there() -> None:
+def test_every_hold_reason_is_listed() -> None:
     text = (ROOT / "docs/reference/http.md").read_text()
     section = text[text.index("`?explain=1` adds") : text.index("## Steps")]
     listed = re.findall(r"^\| \w* ?\| `([\w-]+)` \|", section, re.MULTILINE)
@@ -61,7 +61,7 @@ def test_all_that_can_hold_a_job_is_there() -> None:
     assert sorted(listed) == sorted(said)
 
 
-def test_every_metric_is_there(tmp_path: Path) -> None:
+def test_every_metric_is_listed(tmp_path: Path) -> None:
     async def scrape() -> str:
         store = SQLiteStore(tmp_path / "jobs.db")
         await store.open()
@@ -78,6 +78,6 @@ def test_every_metric_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_local_link_leads_somewhere(page: Path) -> None:
+def test_local_links_exist(page: Path) -> None:
     for link in local_links(page):
         assert (page.parent / link).exists(), f"{page.name}: {link}"

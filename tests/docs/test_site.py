@@ -1,4 +1,4 @@
-"""The documentation as a site: built strictly, complete, and nothing of other servers in it."""
+"""The documentation site: built in strict mode, complete, without external resources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from .pages import PAGES, ROOT
 
-# What a page has the browser fetch by itself.
+# References that a browser fetches by itself.
 _FETCHED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*?(?:src|href)=[\"']?(https?:)?//[^>]*>")
 
 
@@ -30,17 +30,17 @@ def builder() -> ModuleType:
     return module
 
 
-def test_it_builds_and_fetches_nothing_from_elsewhere() -> None:
+def test_it_builds_without_external_resources() -> None:
     command = [sys.executable, "docs/build.py"]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
     pages = list((ROOT / "site").rglob("*.html"))
-    assert len(pages) > len(PAGES)  # and the page for what is not found
+    assert len(pages) > len(PAGES)  # and the 404 page
     for page in pages:
         text = page.read_text()
         fetched = [found[0] for found in _FETCHED.finditer(text) if "canonical" not in found[0]]
         assert fetched == [], page
-        assert 'class="mermaid"' not in text, page  # for which a library would be fetched
+        assert 'class="mermaid"' not in text, page  # which would fetch a library
 
 
 def leaves(entries: list[dict[str, Any]]) -> Iterator[str]:
@@ -52,7 +52,7 @@ def leaves(entries: list[dict[str, Any]]) -> Iterator[str]:
                 yield from leaves(below)
 
 
-def test_every_page_has_its_place() -> None:
+def test_every_page_is_in_the_navigation() -> None:
     """Decisions are listed on a page of their own."""
     settings = tomllib.loads((ROOT / "zensical.toml").read_text())
     listed = list(leaves(settings["project"]["nav"]))
@@ -61,7 +61,7 @@ def test_every_page_has_its_place() -> None:
     assert sorted(listed) == sorted(there - decisions)
 
 
-def test_a_link_to_a_file_that_is_not_there_is_found(
+def test_a_broken_link_is_found(
     builder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(builder, "ROOT", tmp_path)

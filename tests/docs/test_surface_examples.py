@@ -1,4 +1,4 @@
-"""The pages on the built-in surfaces, at work."""
+"""The examples on the built-in surfaces run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def of(page: str, language: str) -> list[str]:
     return [block.text for block in blocks(HOW_TO / page) if block.language == language]
 
 
-def test_drawing_diagrams(server: str, tmp_path: Path) -> None:
+def test_draw_diagrams(server: str, tmp_path: Path) -> None:
     _, from_a_shell, over_http, _, _ = of("draw-diagrams.md", "sh")
     run_shell(from_a_shell, tmp_path, server)
     assert (tmp_path / "flow.png").read_bytes().startswith(b"\x89PNG")
@@ -46,7 +46,7 @@ def test_drawing_diagrams(server: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("chosen", [pytest.param("chromium", marks=IN_A_BROWSER)])
-def test_drawing_formulas(chosen: str, tmp_path: Path) -> None:
+def test_draw_formulas(chosen: str, tmp_path: Path) -> None:
     if program_of("chromium", "chromium", INSTALLING_S) is None:
         pytest.skip("there is no Chromium here, and Debian's cannot be installed")
     *_, serve, from_a_shell = of("draw-diagrams.md", "sh")
@@ -56,7 +56,7 @@ def test_drawing_formulas(chosen: str, tmp_path: Path) -> None:
     assert (tmp_path / "formula.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_graphing_a_codebase(server: str, tmp_path: Path) -> None:
+def test_graph_a_codebase(server: str, tmp_path: Path) -> None:
     _, from_a_shell, over_http = of("graph-a-codebase.md", "sh")
     assert "shop.prices.price" in run_shell(from_a_shell, tmp_path, server)
     assert ">till<" in (tmp_path / "modules.svg").read_text()
@@ -71,7 +71,7 @@ def test_graphing_a_codebase(server: str, tmp_path: Path) -> None:
     assert run_curl(poll, tmp_path).json()["result"]["stats"]["files"] == 2
 
 
-def test_running_commands(server: str, tmp_path: Path) -> None:
+def test_run_commands(server: str, tmp_path: Path) -> None:
     _, from_a_shell, over_http, _ = of("run-commands.md", "sh")
     assert run_shell(from_a_shell, tmp_path, server) == f"{sys.platform.capitalize()}\n"
     put, execute = over_http.strip().replace("http://127.0.0.1:8080", server).splitlines()
@@ -94,7 +94,7 @@ def test_the_policy_of_the_page_can_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_bringing_documents_in(server: str, tmp_path: Path) -> None:
+def test_ingest_documents(server: str, tmp_path: Path) -> None:
     _, from_a_shell, over_http, look = of("ingest-documents.md", "sh")
     said = run_shell(from_a_shell, tmp_path, server)
     assert said.startswith("1. notes/bread.md")

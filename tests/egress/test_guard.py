@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.egress.target import read_target
 from coatcheck.errors import ConfigurationError, EgressDenied, EgressFailed
 from tests.egress.hostile import HARMLESS, HOSTILE, NAMES, resolve
@@ -19,7 +19,7 @@ def test_the_table_is_long() -> None:
 @pytest.mark.parametrize("url", HOSTILE)
 async def test_hostile_addresses_are_denied(url: str) -> None:
     with pytest.raises(EgressDenied) as denied:
-        await EgressPolicy(resolver=resolve).look(url)
+        await EgressPolicy(resolver=resolve).check_resolved(url)
     assert denied.value.problems
     inside = [address for addresses in NAMES.values() for address in addresses]
     assert not any(address in str(denied.value) for address in inside)
@@ -27,20 +27,20 @@ async def test_hostile_addresses_are_denied(url: str) -> None:
 
 @pytest.mark.parametrize("url", HARMLESS)
 async def test_harmless_ones_are_not(url: str) -> None:
-    await EgressPolicy(resolver=resolve).look(url)
+    await EgressPolicy(resolver=resolve).check_resolved(url)
 
 
 async def test_one_bad_address_among_good_ones_denies_them_all() -> None:
-    guard = EgressPolicy(resolver=resolve)
+    policy = EgressPolicy(resolver=resolve)
     with pytest.raises(EgressDenied):
-        await guard.addresses(read_target("http://mixed.example/"))
+        await policy.addresses(read_target("http://mixed.example/"))
 
 
 async def test_a_name_that_leads_nowhere_is_let_through_but_not_called() -> None:
-    guard = EgressPolicy(resolver=resolve)
-    target = await guard.look("https://not-yet.example/hook")
+    policy = EgressPolicy(resolver=resolve)
+    target = await policy.check_resolved("https://not-yet.example/hook")
     with pytest.raises(EgressFailed, match="resolved"):
-        await guard.addresses(target)
+        await policy.addresses(target)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ async def test_a_name_that_leads_nowhere_is_let_through_but_not_called() -> None
     ],
 )
 async def test_an_operator_opens_doors(allow: str, url: str) -> None:
-    await EgressPolicy(allow, resolve).look(url)
+    await EgressPolicy(allow, resolve).check_resolved(url)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ async def test_an_operator_opens_doors(allow: str, url: str) -> None:
 )
 async def test_and_only_those(allow: str, url: str) -> None:
     with pytest.raises(EgressDenied):
-        await EgressPolicy(allow, resolve).look(url)
+        await EgressPolicy(allow, resolve).check_resolved(url)
 
 
 @pytest.mark.parametrize("allow", ["10.0.0.0/33", "a b", "http://x/", "*", "10.0.0.1/8", "x:80:1"])

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from coatcheck.egress.guard import EgressPolicy
-from coatcheck.egress.lookup import Lookups
 from coatcheck.egress.outbound import OutboundClient, OutboundResponse
+from coatcheck.egress.policy import EgressPolicy
+from coatcheck.egress.resolver import SystemResolver
 from coatcheck.errors import EgressDenied, EgressFailed
 from tests.egress.servers import Heard, Names, certificate, serving
 
@@ -35,7 +35,7 @@ async def calling(
 
 
 async def post(outbound: OutboundClient, url: str, **options: Any) -> OutboundResponse:
-    options = {"timeout_s": 5.0, "most_bytes": 1000} | options
+    options = {"timeout_s": 5.0, "max_bytes": 1000} | options
     return await outbound.send("POST", url, {"x-test": "1"}, b"{}", **options)
 
 
@@ -43,7 +43,7 @@ async def test_the_name_is_resolved_once_and_stays_in_the_host_header() -> None:
     heard, names = Heard(), Names(HERE, ["10.0.0.1"])
     async with serving(OK, heard) as port, calling(names) as outbound:
         answer = await post(outbound, f"http://hook.example:{port}/in?a=b")
-    assert (answer.status, answer.body, answer.cut) == (200, b"hello", False)
+    assert (answer.status, answer.body, answer.truncated) == (200, b"hello", False)
     assert names.asked == 1
     [request] = heard.requests
     assert request.startswith(b"POST /in?a=b HTTP/1.1\r\n")
@@ -55,7 +55,7 @@ async def test_a_name_that_is_rebound_after_it_was_judged_is_not_called() -> Non
     heard, names = Heard(), Names(["93.184.216.34"], HERE)
     async with serving(OK, heard) as port, calling(names, allow="") as outbound:
         url = f"http://hook.example:{port}/"
-        await outbound.guard.look(url)
+        await outbound.policy.check_resolved(url)
         with pytest.raises(EgressDenied):
             await post(outbound, url)
     assert (names.asked, heard.connections) == (2, 0)
@@ -100,8 +100,8 @@ async def test_no_more_is_read_than_was_asked_for() -> None:
             await writer.drain()
 
     async with serving(endless, Heard()) as port, calling() as outbound:
-        answer = await post(outbound, f"http://hook.example:{port}/", most_bytes=100)
-    assert (answer.body, answer.cut) == (b"x" * 100, True)
+        answer = await post(outbound, f"http://hook.example:{port}/", max_bytes=100)
+    assert (answer.body, answer.truncated) == (b"x" * 100, True)
 
 
 async def test_endless_headers_are_cut_off() -> None:
@@ -139,7 +139,7 @@ async def test_nobody_there_is_a_failure() -> None:
     async with serving(OK, Heard()) as port:
         pass
     async with calling() as outbound:
-        with pytest.raises(EgressFailed, match="no connection"):
+        with pytest.raises(EgressFailed, match="the connection failed"):
             await post(outbound, f"http://hook.example:{port}/")
 
 
@@ -152,8 +152,8 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
 
 
 async def test_those_who_ask_for_a_name_at_the_same_time_share_the_answer() -> None:
-    look = Lookups()
-    answers = await asyncio.gather(*(look("localhost", 80) for _ in range(200)))
+    check_resolved = SystemResolver()
+    answers = await asyncio.gather(*(check_resolved("localhost", 80) for _ in range(200)))
     assert {"127.0.0.1"} <= set(answers[0]) and len({tuple(found) for found in answers}) == 1
     with pytest.raises(OSError):
-        await look("nothing.invalid", 80)
+        await check_resolved("nothing.invalid", 80)

@@ -23,12 +23,17 @@ class ChangingStore:
     """
 
     def __init__(self) -> None:
-        self.jobs: dict[str, Job] = {}
+        self.rows: dict[str, Job] = {}
         self.reads: Counter[str] = Counter()
         self.asked: list[int] = []  # how many jobs each get_many was for
         self.slowness: Callable[[], int] = lambda: 1  # in turns of the loop
         self.is_down = False
         self._hub = SignalHub()
+
+    @property
+    def jobs(self) -> ChangingStore:
+        """The part of the store that is read: this object itself."""
+        return self
 
     @property
     def as_store(self) -> Store:
@@ -38,7 +43,7 @@ class ChangingStore:
 
     async def get(self, tenant: str, job_id: str) -> Job:
         self.reads["get"] += 1
-        found = self.jobs.get(job_id)
+        found = self.rows.get(job_id)
         await self._take_time()
         if found is None:
             raise Gone(f"job {job_id} is gone")
@@ -47,7 +52,7 @@ class ChangingStore:
     async def get_many(self, ids: Sequence[tuple[str, str]]) -> list[Job]:
         self.reads["get_many"] += 1
         self.asked.append(len(ids))
-        found = [self.jobs[job_id] for _, job_id in ids if job_id in self.jobs]
+        found = [self.rows[job_id] for _, job_id in ids if job_id in self.rows]
         await self._take_time()
         return found
 
@@ -58,20 +63,20 @@ class ChangingStore:
 
     def add(self, job_id: str) -> Job:
         new = JobInsert(id=job_id, kind="echo", input="null", created_at=0, run_at=0)
-        self.jobs[job_id] = as_submitted(new)
-        return self.jobs[job_id]
+        self.rows[job_id] = as_submitted(new)
+        return self.rows[job_id]
 
     def move(self, job_id: str, **changes: Any) -> None:
         """Write an event of a job, and tell everybody."""
-        job = self.jobs[job_id]
-        self.jobs[job_id] = dataclasses.replace(job, last_event=job.last_event + 1, **changes)
+        job = self.rows[job_id]
+        self.rows[job_id] = dataclasses.replace(job, last_event=job.last_event + 1, **changes)
         self.tell(Topic.CHANGES if changes else Topic.REPORTS)
 
     def end(self, job_id: str) -> None:
         self.move(job_id, state=State.SUCCEEDED)
 
     def delete(self, job_id: str) -> None:
-        del self.jobs[job_id]
+        del self.rows[job_id]
         self.tell()
 
     def tell(self, topic: Topic = Topic.CHANGES) -> None:

@@ -29,6 +29,7 @@ from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import JobFilter, Topic
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.store.template import migrated
+from tests.store_proxy import StoreProxy
 
 from .hand_clock import HandClock
 
@@ -211,7 +212,7 @@ async def test_a_schedule_that_cannot_be_fired_here_does_not_hold_up_the_others(
     made, _ = await engine.schedules.put(HOURLY)
     unknown = Timing(cron="0 * * * *", timezone="Mars/Olympus")
     foreign = replace(HOURLY, name="foreign", timing=unknown)
-    await store.put_schedule(replace(made, definition=foreign, revision="r"), None)
+    await store.schedules.put_schedule(replace(made, definition=foreign, revision="r"), None)
     clock.milliseconds += HOUR
     assert await engine.scheduler.fire_due() == START + 2 * HOUR
     assert len(await jobs_of(engine)) == 1
@@ -242,21 +243,18 @@ async def test_the_ticker_sleeps_until_the_tick_and_is_woken_by_a_change(
         await asyncio.gather(running, return_exceptions=True)
 
 
-class FailingOnce:
+class FailingOnce(StoreProxy):
     """A store that cannot be read the first time it is asked what is due."""
 
     def __init__(self, store: SQLiteStore) -> None:
-        self._store = store
+        super().__init__(store)
         self.failed = False
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def due_schedules(self, *arguments: Any) -> Any:
+    async def list_due_schedules(self, *arguments: Any) -> Any:
         if not self.failed:
             self.failed = True
             raise StoreUnavailable("not now")
-        return await self._store.due_schedules(*arguments)
+        return await self._store.schedules.list_due_schedules(*arguments)
 
 
 async def test_an_outage_of_the_store_is_waited_out(
@@ -470,6 +468,6 @@ async def test_a_worker_runs_the_jobs_of_a_schedule(engine: Engine, clock: HandC
     await engine.schedules.put(HOURLY)
     clock.milliseconds += HOUR
     await engine.scheduler.fire_due()
-    await engine.store.register_worker(WorkerInfo("w", "here", 1, ("report",), 1, START))
+    await engine.store.workers.register_worker(WorkerInfo("w", "here", 1, ("report",), 1, START))
     [claim] = (await engine.claim("w", ["report"], 5)).claims
     assert (claim.input, claim.queue) == ('"2030"', "reports")

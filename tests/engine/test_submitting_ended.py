@@ -49,7 +49,9 @@ class Door:
         return await self.admission()
 
     async def admission(self) -> Admission:
-        return Admission((await self._engine.store.access()).epoch, self.quotas, self.renew)
+        return Admission(
+            (await self._engine.store.access.get_state()).epoch, self.quotas, self.renew
+        )
 
 
 def declare() -> App:
@@ -119,7 +121,7 @@ async def test_it_is_counted_like_one_that_a_worker_ran(
     await engine.metrics.flush()
 
     kind = 'kind="draw"'
-    counts = await engine.store.counters()
+    counts = await engine.store.maintenance.read_counters()
     assert {name: counts[name] for name in counts if not name.startswith("job_")} == {
         f"jobs_submitted{{{kind}}}": 1,
         f"jobs_started{{{kind}}}": 1,
@@ -141,7 +143,7 @@ async def test_it_takes_from_the_quotas(engine: Engine) -> None:
         await engine.submit_finished(jobs[2], ended(engine), await door.admission())
     assert await written(engine) == [job.id for job in jobs[:2]]
     await engine.metrics.flush()
-    assert (await engine.store.counters())['jobs_submitted{kind="draw"}'] == 2
+    assert (await engine.store.maintenance.read_counters())['jobs_submitted{kind="draw"}'] == 2
 
 
 async def test_what_was_not_written_is_given_back(engine: Engine) -> None:

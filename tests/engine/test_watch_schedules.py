@@ -49,8 +49,8 @@ class Run:
             self.store.add(job_id)
 
     async def act(self, action: str, value: Any) -> None:
-        there = value in self.store.jobs
-        job = self.store.jobs.get(value)
+        there = value in self.store.rows
+        job = self.store.rows.get(value)
         match action:
             case "wait for the end":
                 self._begin(self.watch.wait_until_finished(DEFAULT_TENANT, value, 3600))
@@ -76,7 +76,7 @@ class Run:
     async def finish(self) -> None:
         """Have everything happen that is waited for; then nobody waits and nothing is left."""
         self.store.is_down = False
-        for job_id, job in self.store.jobs.items():
+        for job_id, job in self.store.rows.items():
             if not job.state.is_terminal:
                 self.store.end(job_id)
         async with asyncio.timeout(PATIENCE_S):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from coatcheck import App, Context, Fail, Retry
 from coatcheck.testing.checker import BEGAN, RAN, RETURNED, EffectLog
-from coatcheck.worker.failpoints import Probe, no_probe
+from coatcheck.worker.failpoints import Failpoint, no_failpoint
 
 app = App()
 
@@ -24,7 +24,7 @@ BULK = 100_000
 class Surroundings:
     """What a process sets before it runs jobs: where they write, and who strikes at points."""
 
-    probe: Probe = staticmethod(no_probe)
+    failpoint: Failpoint = staticmethod(no_failpoint)
 
     @property
     def folder(self) -> Path:
@@ -42,7 +42,7 @@ def fence_of(ctx: Context) -> int:
 
 def began(ctx: Context) -> None:
     _write(ctx, BEGAN)
-    surroundings.probe("handler.began")
+    surroundings.failpoint("handler.began")
 
 
 def returned(ctx: Context, n: int) -> dict[str, int]:

@@ -46,7 +46,7 @@ async def jump(place: Place, *, seed: int) -> Tally:
         later = stage.new_job("quick", 1)
         later = later._replace(run_at=later.run_at + HOUR_MS // 2)
         async with working(Worker(engine, settings)):
-            await stage.store.submit_batch([*held, later], clock.now())
+            await stage.store.jobs.submit_batch([*held, later], clock.now())
             stage.submits += [Submit(job.id) for job in (*held, later)]
             for job in held:
                 await engine.wait_for_event(as_submitted(job), 2, 60)
@@ -66,7 +66,7 @@ async def jump(place: Place, *, seed: int) -> Tally:
             await stage.all_ended()
         for job in held:
             assert (await stage.engine.get(job.id)).attempt == 1, "a jump of the clock loses nobody"
-        assert "lapsed_leases" not in await stage.store.counters()
+        assert "lapsed_leases" not in await stage.store.maintenance.read_counters()
         return await stage.check()
 
 

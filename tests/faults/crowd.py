@@ -32,7 +32,9 @@ async def crowd(
         await stage.all_ended()
         await stage.terminate(*workers)
         tally = await stage.check()
-        tally.notes["stale writes"] = (await stage.store.counters()).get("stale_writes", 0)
+        tally.notes["stale writes"] = (await stage.store.maintenance.read_counters()).get(
+            "stale_writes", 0
+        )
         return tally
 
 
@@ -76,7 +78,7 @@ async def restart_in_mid_drain(
         for number in range(restarts):
             gate.unlink(missing_ok=True)
             jobs = [stage.new_job("held", number) for _ in range(3)]
-            await stage.store.submit_batch(jobs, stage.engine.clock.now())
+            await stage.store.jobs.submit_batch(jobs, stage.engine.clock.now())
             stage.submits += [Submit(job.id) for job in jobs]
             for job in jobs:  # each says so once it runs
                 await stage.engine.wait_for_event(as_submitted(job), 2, 60)

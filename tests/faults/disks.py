@@ -91,7 +91,7 @@ async def _submit_some(stage: Stage, *, refused: bool) -> None:
     jobs = [stage.new_job("quick", n) for n in range(4)]
     now = stage.engine.clock.now()
     answers = await asyncio.gather(
-        *(stage.store.submit(job, now) for job in jobs), return_exceptions=True
+        *(stage.store.jobs.submit(job, now) for job in jobs), return_exceptions=True
     )
     for job, answer in zip(jobs, answers, strict=True):
         assert answer is None or isinstance(answer, StoreUnavailable), answer
@@ -108,7 +108,7 @@ async def tear_tails(place: Place, *, times: int, seed: int) -> Tally:
             await stage.submit_mix(2)
             before = _end_of(wal)
             unanswered = stage.new_job("quick", number)
-            await stage.store.submit(unanswered, stage.engine.clock.now())
+            await stage.store.jobs.submit(unanswered, stage.engine.clock.now())
             after = _end_of(wal)
             submits = [*stage.submits, Submit(unanswered.id, answered=False)]
             torn = stage.random.randrange(before, after) if after > before else after

@@ -18,8 +18,8 @@ from coatcheck import App, Context
 from coatcheck.engine.engine import Engine
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
-from coatcheck.store.postgres import jobs as postgres_jobs
-from coatcheck.store.sqlite import jobs as sqlite_jobs
+from coatcheck.store.postgres import job_operations as postgres_jobs
+from coatcheck.store.sqlite import job_operations as sqlite_jobs
 
 POINTS = ("before", "inside", "after")
 
@@ -50,7 +50,7 @@ def die() -> None:
 def set_trap(store: Any, point: str) -> None:
     """Have this process end at a point of its next firing."""
     fire, insert, insert_many = (
-        store.fire_schedule,
+        store.schedules.fire_schedule,
         sqlite_jobs.submit_all,
         postgres_jobs.submit,
     )
@@ -69,7 +69,7 @@ def set_trap(store: Any, point: str) -> None:
         await insert_many(*arguments, **named)
         die()
 
-    store.fire_schedule = trapped
+    store.schedules.fire_schedule = trapped
     if point == "inside":
         vars(sqlite_jobs)["submit_all"] = inserted
         vars(postgres_jobs)["submit"] = many_inserted

@@ -28,7 +28,9 @@ async def freeze_workers(place: Place, launcher: Launcher, *, freezes: int, seed
         while stage.tally.tried < freezes:
             await _freeze_some(stage, min(AT_ONCE, freezes - stage.tally.tried))
         tally = await stage.check(margin_s=MARGIN_S + STALLED_S)
-        tally.notes["stale writes refused"] = (await stage.store.counters()).get("stale_writes", 0)
+        tally.notes["stale writes refused"] = (await stage.store.maintenance.read_counters()).get(
+            "stale_writes", 0
+        )
         return tally
 
 
@@ -84,5 +86,5 @@ async def _freeze_outside_a_write(place: Place, subject: Subject) -> bool:
 
 async def _all_lost(stage: Stage, subjects: list[Subject]) -> None:
     pids = {subject.pid for subject in subjects}
-    while pids & {seen.info.pid for seen in await stage.store.workers()}:  # noqa: ASYNC110 - no event
+    while pids & {seen.info.pid for seen in await stage.store.workers.list_workers()}:  # noqa: ASYNC110 - no event
         await asyncio.sleep(0.05)

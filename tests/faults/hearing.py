@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from coatcheck.clock import SystemClock
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.job import JobInsert
@@ -45,9 +45,9 @@ class Hearing:
     async def ask(self, job: JobInsert) -> JobInsert:
         """Have it told of a job's end."""
         if job.tenant not in self._callbacks:
-            asked = WebhookSpec(self._receiver.url)
+            submitted = WebhookSpec(self._receiver.url)
             self._callbacks[job.tenant] = await self._engine.webhooks.resolve_callback(
-                asked, job.tenant
+                submitted, job.tenant
             )
         self.asked_by.add(job.id)
         return job._replace(webhook=self._callbacks[job.tenant])

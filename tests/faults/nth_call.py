@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
 from coatcheck.clock import SystemClock
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.engine.webhooks import dispatcher
@@ -30,6 +30,7 @@ from coatcheck.testing.checker import (
 )
 from coatcheck.worker import store_retry
 from coatcheck.worker.worker import Worker
+from tests.store_proxy import StoreProxy
 
 from .app import app
 from .hearing import deliver_the_rest
@@ -48,11 +49,11 @@ SWEEP_S = 0.2
 BEATING_LEASE_S = 0.6
 
 
-class FailingStore:
+class FailingStore(StoreProxy):
     """A store whose calls are counted, and some of which fail."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store)
         self.calls = 0
         self.verbs: Counter[str] = Counter()
         self._failing = range(0)
@@ -64,9 +65,8 @@ class FailingStore:
         self._failing = range(first, first + times)
         self._first_does = first_does
 
-    def __getattr__(self, name: str) -> Any:
-        verb = getattr(self._store, name)
-        if name in NOT_WORK or not inspect.iscoroutinefunction(verb):
+    def wrap(self, name: str, verb: Any) -> Any:
+        if not inspect.iscoroutinefunction(verb):
             return verb
 
         async def call(*arguments: Any, **named: Any) -> Any:
@@ -118,12 +118,12 @@ async def _life(
     errand = KINDS.index("errand")
     jobs[errand] = await stage.hearing.ask(jobs[errand])
     for job in jobs:
-        await _until_done(lambda job=job: engine.store.submit(job, engine.clock.now()))  # type: ignore[misc]  # bound now
+        await _until_done(lambda job=job: engine.store.jobs.submit(job, engine.clock.now()))  # type: ignore[misc]  # bound now
     async with working(Worker(engine, settings)):
         told = (tenant, jobs[errand].id, "go", "true")
-        await _until_done(lambda: engine.store.send(*told, engine.clock.now()))
+        await _until_done(lambda: engine.store.jobs.send_event(*told, engine.clock.now()))
         with contextlib.suppress(StoreUnavailable):
-            await engine.store.cancel(tenant, jobs[-1].id, engine.clock.now())
+            await engine.store.jobs.cancel(tenant, jobs[-1].id, engine.clock.now())
         for job in jobs:
             ended = await stage.engine.wait(job.id, 60, tenant)
             assert ended.finished_at is not None, (tenant, ended)

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from coatcheck import App, Context
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
@@ -30,7 +30,7 @@ async def nothing(ctx: Context) -> None: ...
 
 def set_trap(store: Any, point: str) -> None:
     """Have this process end at a point of its next delivery."""
-    claim, note = store.claim_deliveries, store.note_deliveries
+    claim, note = store.webhooks.claim_deliveries, store.webhooks.record_deliveries
 
     async def claimed(*arguments: Any, **named: Any) -> Any:
         found = await claim(*arguments, **named)
@@ -43,7 +43,7 @@ def set_trap(store: Any, point: str) -> None:
             await note(*arguments)
         die()
 
-    store.claim_deliveries, store.note_deliveries = claimed, noted
+    store.webhooks.claim_deliveries, store.webhooks.record_deliveries = claimed, noted
 
 
 async def main(settings: str) -> None:

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from coatcheck.clock import SystemClock
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.engine.submit.submission import Submission, prepare
@@ -192,9 +192,9 @@ class Stage:
         now = self.engine.clock.now()
         return [
             Orphan(held.lease.job_id, held.lease.fence, now)
-            for seen in await self._eyes.workers()
+            for seen in await self._eyes.workers.list_workers()
             if seen.info.pid == subject.pid
-            for held in await self._eyes.held_by(seen.info.id)
+            for held in await self._eyes.workers.list_held_jobs(seen.info.id)
         ]
 
     async def kill(self, subject: Subject, *, orphans: Sequence[Orphan] = ()) -> None:
@@ -215,15 +215,15 @@ class Stage:
 
     def new_job(self, kind: str, n: int = 0, tenant: str = DEFAULT_TENANT) -> JobInsert:
         now = self.engine.clock.now()
-        asked = Submission(kind, json.dumps(n), tenant=tenant, labels={"n": str(n)})
-        return prepare(asked, self.kinds, self.engine.new_id(), now)
+        submitted = Submission(kind, json.dumps(n), tenant=tenant, labels={"n": str(n)})
+        return prepare(submitted, self.kinds, self.engine.new_id(), now)
 
     async def submit(self, kind: str, n: int = 0, store: Store | None = None) -> str:
         """Hand a job in, however often that takes, and return its id."""
         job = self.new_job(kind, n)
         while True:
             try:
-                await (store or self.store).submit(job, self.engine.clock.now())
+                await (store or self.store).jobs.submit(job, self.engine.clock.now())
             except StoreUnavailable:
                 self.submits.append(Submit(job.id, answered=False))
                 await asyncio.sleep(0.01)  # it is away for a while; there is nothing to wait on
@@ -239,7 +239,7 @@ class Stage:
         ]
         for number in range(0, count, HEARD_OF):
             jobs[number] = await self.hearing.ask(jobs[number])
-        await self.store.submit_batch(jobs, self.engine.clock.now())
+        await self.store.jobs.submit_batch(jobs, self.engine.clock.now())
         self.submits += [Submit(job.id) for job in jobs]
         self._childless += [job.id for job in jobs if job.kind not in STEPPING]
         return [job.id for job in jobs]
@@ -251,7 +251,7 @@ class Stage:
                 continue  # another task has had it meanwhile
             self._childless.remove(job_id)
             try:
-                await self.store.delete(DEFAULT_TENANT, job_id, self.engine.clock.now())
+                await self.store.jobs.delete(DEFAULT_TENANT, job_id, self.engine.clock.now())
             except Conflict:
                 self._childless.append(job_id)  # it has not ended
                 continue
@@ -276,12 +276,12 @@ class Stage:
                 assert time.monotonic() < until, await self._stuck(job)
 
     async def _depths(self) -> list[object]:
-        return list(await self.store.queues())
+        return list(await self.store.queues.list_queues())
 
     async def _stuck(self, job: Job) -> str:
         why = await self.engine.explain(job)
-        steps = await self.store.steps(job.tenant, job.id)
-        return f"not ended: {job}, {why}, {steps}, {await self.store.workers()}"
+        steps = await self.store.jobs.list_steps(job.tenant, job.id)
+        return f"not ended: {job}, {why}, {steps}, {await self.store.workers.list_workers()}"
 
     # --- the end
 
@@ -295,7 +295,7 @@ class Stage:
             self.submits,
             records,
             ended=ended,
-            live_workers=[seen.info.id for seen in await self.store.workers()],
+            live_workers=[seen.info.id for seen in await self.store.workers.list_workers()],
             effects=EffectLog(self.place.folder / "effects").read(),
             orphans=self.orphans,
             bounds=Bounds(self._lease_s, SWEEP_S, margin_s),

@@ -22,6 +22,7 @@ from coatcheck.logs import configure_logging
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
 from coatcheck.worker.worker import Worker
+from tests.store_proxy import StoreProxy
 
 from . import isolated
 from .app import app, surroundings
@@ -73,25 +74,22 @@ class Points:
         self._control.sendall(f"{what}\n".encode())
 
 
-class WatchedStore:
+class WatchedStore(StoreProxy):
     """A store whose submits pass a point before and after they are made durable."""
 
     def __init__(self, store: Any, points: Points) -> None:
-        self._store = store
+        super().__init__(store)
         self._points = points
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
 
     async def submit(self, *arguments: Any) -> Any:
         self._points("api.before_commit")
-        answer = await self._store.submit(*arguments)
+        answer = await self._store.jobs.submit(*arguments)
         self._points("api.committed")
         return answer
 
     async def submit_finished(self, *arguments: Any) -> None:
         self._points("api.before_commit")
-        await self._store.submit_finished(*arguments)
+        await self._store.jobs.submit_finished(*arguments)
         self._points("api.committed")
 
 
@@ -102,7 +100,7 @@ def be(order: Order, control: socket.socket, listening: socket.socket | None) ->
     settings = Settings(**order.settings)
     configure_logging(settings)
     points = Points(control, order)
-    surroundings.probe = points
+    surroundings.failpoint = points
     if order.part == "worker":
         run_process(_work(APPS[order.app], settings, points))
     else:
@@ -115,7 +113,7 @@ async def _work(app: App, settings: Settings, points: Points) -> None:
     async with open_engine(app, settings) as engine:
         stop = asyncio.Event()
         with runtime._on_stop_signal(stop.set):
-            worker = Worker(engine, settings, new_loop=new_event_loop, probe=points)
+            worker = Worker(engine, settings, new_loop=new_event_loop, failpoint=points)
             await worker.run(stop, lambda: points.say("ready"))
 
 

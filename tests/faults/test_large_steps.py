@@ -50,7 +50,7 @@ async def test_a_worker_is_killed_around_a_large_step(
         job = await engine.submit(Submission("bulky", str(STEPS)))
         victim = launcher.start(Order("worker", str(place.folder), settings, [point], passes=2))
         assert [await victim.says(), await victim.says()] == ["ready", point]
-        written = [step.seq for step in await store.steps(job.tenant, job.id)]
+        written = [step.seq for step in await store.jobs.list_steps(job.tenant, job.id)]
         assert written == ([0, 1] if point == "worker.after_checkpoint" else [0])
         await victim.kill()
         victim.close()

@@ -45,7 +45,7 @@ async def test_an_orphan_is_back_within_a_lease_and_two_sweeps(place: Place, see
     orphans, waited = [], []
     for number in range(LIVES):  # all of them are given the same job
         worker = worker_info(f"worker-{number}")
-        await store.register_worker(worker)
+        await store.workers.register_worker(worker)
         [claim] = (await engine.claim(worker.id, ["quick"], 1)).claims
         died = await _live_and_die(engine, worker, sweeps(clock.now(), chance), chance)
         orphans.append(Orphan(claim.lease.job_id, claim.lease.fence, died))
@@ -74,10 +74,10 @@ async def _live_and_die(
     for at, what in sorted([(at, "beat") for at in beats] + [(at, "look") for at in looks]):
         engine.clock.milliseconds = at  # type: ignore[attr-defined]  # it is told the time
         if what == "beat":
-            assert await engine.store.beat(worker.id), "it was taken for dead"
+            assert await engine.store.workers.heartbeat(worker.id), "it was taken for dead"
             continue
         await sweeper.sweep()
-        if not await engine.store.workers():
+        if not await engine.store.workers.list_workers():
             assert at > beats[-1], "it was taken for dead"
             return beats[-1]
     raise AssertionError("nobody has found it")

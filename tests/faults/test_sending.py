@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.webhooks.dispatcher import LEASE_MS
@@ -38,8 +38,8 @@ async def test_a_sender_that_dies_loses_nothing(place: Place, point: str) -> Non
     engine = Engine(store, app.kinds, ToldClock(START), egress=EgressPolicy("127.0.0.1"))
     by_victim, by_both = CALLS[point]
     async with receiving() as receiver:
-        asked = WebhookSpec(receiver.url)
-        job = await engine.submit(Submission("nothing", webhook=asked))
+        submitted = WebhookSpec(receiver.url)
+        job = await engine.submit(Submission("nothing", webhook=submitted))
         await engine.cancel(job.id)
         with AnotherProcess(json.dumps(place.settings()), module="tests.faults.sending") as victim:
             assert await asyncio.to_thread(victim.says) == "ready"

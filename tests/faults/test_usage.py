@@ -30,10 +30,10 @@ KILLS = 10
 
 async def used_by(store: Store, job: Job) -> list[Usage]:
     """Say what a job has used, by its own log."""
-    size = bytes_of(await store.input_of(job.tenant, job.id))
+    size = bytes_of(await store.jobs.get_input(job.tenant, job.id))
     used = [Usage(job.tenant, job.kind, hour_of(job.created_at), submitted=1, input_bytes=size)]
     began: int | None = None
-    for event in await store.events(job.tenant, job.id, 0, 10_000):
+    for event in await store.jobs.list_events(job.tenant, job.id, 0, 10_000):
         if event.type is not EventType.STATE:
             continue
         state = State(json.loads(event.data)["state"])
@@ -55,13 +55,13 @@ def added_up(used: Sequence[Usage]) -> dict[tuple[str, str, int], Usage]:
 
 
 async def all_jobs(store: Store) -> list[Job]:
-    return await store.list_jobs(JobFilter(DEFAULT_TENANT, limit=10_000))
+    return await store.jobs.list_jobs(JobFilter(DEFAULT_TENANT, limit=10_000))
 
 
 async def check_usage(store: Store) -> None:
     """Compare what was counted with what the logs say."""
     told = [each for job in await all_jobs(store) for each in await used_by(store, job)]
-    counted = await store.usage(DEFAULT_TENANT, 0, 2**42)
+    counted = await store.access.list_usage(DEFAULT_TENANT, 0, 2**42)
     assert added_up(counted) == added_up(told)
 
 

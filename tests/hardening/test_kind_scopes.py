@@ -98,7 +98,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 async def _furnish(engine: Engine) -> tuple[list[str], dict[str, str]]:
     """Give the tenant a waiting and a running job, an upload, a schedule, a webhook and a task."""
     waiting = await engine.submit(Submission("echo", json.dumps(SECRET), tenant=ACME))
-    await engine.store.register_worker(worker_info("claimer"))
+    await engine.store.workers.register_worker(worker_info("claimer"))
     running = await engine.submit(Submission("echo", json.dumps(SECRET), tenant=ACME, priority=9))
     [claim] = (await engine.claim("claimer", ["echo"], 1)).claims
     assert claim.lease.job_id == running.id

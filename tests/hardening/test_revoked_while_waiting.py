@@ -118,7 +118,7 @@ async def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
             entered.set()
 
         monkeypatch.setattr(watch, "_register", entering)
-        await engine.store.register_worker(worker_info("claimer"))
+        await engine.store.workers.register_worker(worker_info("claimer"))
         task = Task(id="t1", name="t", command="uname")
         await put_task(engine, ACME, task, "cli")
         yield Waiting(served, entered)
@@ -280,7 +280,7 @@ async def test_a_claim_of_a_revoked_key_is_released(
         await expect_nothing(waiting, request, key_id, submit)
     job = await waiting.engine.get(submitted[0], ACME)
     assert (job.state, job.attempt, job.worker) == (State.QUEUED, 0, None)
-    assert [seen.info.id for seen in await store.workers()] == ["claimer"]
+    assert [seen.info.id for seen in await store.workers.list_workers()] == ["claimer"]
 
 
 # --- surfaces of others

@@ -82,7 +82,7 @@ async def worker(engine: Engine, gate: Gate) -> AsyncIterator[Worker]:
 @pytest.fixture
 async def claimer(engine: Engine) -> str:
     """The id of a worker that the test claims with, by hand."""
-    await engine.store.register_worker(worker_info("claimer"))
+    await engine.store.workers.register_worker(worker_info("claimer"))
     return "claimer"
 
 

@@ -17,11 +17,12 @@ import uvicorn
 
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
+from coatcheck.store.sqlite.jobs import SQLiteJobs
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.http.kinds import Gate, declare_kinds
 
 
-class DyingStore(SQLiteStore):
+class DyingJobs(SQLiteJobs):
     async def submit(self, *arguments: Any) -> Any:
         await super().submit(*arguments)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -36,7 +37,8 @@ class DyingStore(SQLiteStore):
 
 
 async def main(database: Path) -> None:
-    store = DyingStore(database)
+    store = SQLiteStore(database)
+    store.jobs = DyingJobs(store._writer, store._reader, store._new_id)
     await store.open()
     app = create_http_app(Engine(store, declare_kinds(Gate()).kinds))
     listening = socket.create_server(("127.0.0.1", 0))

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.audit import DAY_MS, EVERY_S, AuditRetention
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
@@ -82,7 +82,7 @@ async def key_for(engine: Engine, tenant: str, *scopes: str) -> dict[str, str]:
 
 
 async def entries(engine: Engine, **fields: Any) -> list[AuditEntry]:
-    return await engine.store.list_audit(AuditFilter(**{"limit": 200, **fields}))
+    return await engine.store.audit.list_entries(AuditFilter(**{"limit": 200, **fields}))
 
 
 class Session:
@@ -330,13 +330,13 @@ async def test_the_use_of_a_key_is_written_behind_the_requests(
     engine: Engine, http: httpx2.AsyncClient, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[int] = []
-    touch = engine.store.touch_keys
+    touch = engine.store.access.touch_keys
 
     async def counted(uses: Any, apart_ms: int) -> None:
         written.append(len(uses))
         await touch(uses, apart_ms)
 
-    monkeypatch.setattr(engine.store, "touch_keys", counted)
+    monkeypatch.setattr(engine.store.access, "touch_keys", counted)
     admin, other = await key_for(engine, "default"), await key_for(engine, "acme", Scope.READ)
     headers = {"X-Api-Key": admin["X-Api-Key"]}
 

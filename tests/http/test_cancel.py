@@ -43,7 +43,9 @@ async def test_a_running_job_is_only_told_until_its_worker_ends_it(
     assert told.status_code == 202
     assert told.json()["state"] == "running"
     assert told.json()["finished_at"] is None
-    assert await engine.store.held_by(claimer) == [HeldJob(claim.lease, cancel_requested=True)]
+    assert await engine.store.workers.list_held_jobs(claimer) == [
+        HeldJob(claim.lease, cancel_requested=True)
+    ]
     again = await http.post(f"/v1/jobs/{job['id']}/cancel")
     assert again.status_code == 202
 

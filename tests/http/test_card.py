@@ -252,7 +252,7 @@ async def test_a_surface_tells_which_steps_are_to_come(
             line("embed", "pending", 0, None),
             line("publish", "pending", 0, 1),
         ]
-        await store.register_worker(worker_info("w"))
+        await store.workers.register_worker(worker_info("w"))
         lease = await take(engine, "w")
         steps = (done(0, "read"), done(1, "embed", "0"))
         await engine.report(lease, Report(Progress(1, 3), phase="embed", steps=steps))

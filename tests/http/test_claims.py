@@ -177,12 +177,12 @@ async def test_a_worker_is_forgotten_with_its_last_job(
     await submit("echo")
     await submit("echo")
     first, second = await claim(http, max=2)
-    [worker] = await engine.store.workers()
+    [worker] = await engine.store.workers.list_workers()
     assert (worker.info.pid, worker.info.slots, worker.known_dead) == (0, 2, False)
     await say(http, first, "complete", result=1)
-    assert len(await engine.store.workers()) == 1
+    assert len(await engine.store.workers.list_workers()) == 1
     await say(http, second, "complete", result=1)
-    assert await engine.store.workers() == []
+    assert await engine.store.workers.list_workers() == []
 
 
 async def test_a_claim_waits_for_a_job(http: httpx2.AsyncClient, submit: Submit) -> None:
@@ -195,7 +195,7 @@ async def test_a_claim_waits_for_a_job(http: httpx2.AsyncClient, submit: Submit)
 
 async def test_a_claim_of_nothing_leaves_nothing(http: httpx2.AsyncClient, engine: Engine) -> None:
     assert await claim(http) == []
-    assert await engine.store.workers() == []
+    assert await engine.store.workers.list_workers() == []
 
 
 @pytest.mark.parametrize(

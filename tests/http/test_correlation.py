@@ -96,7 +96,7 @@ async def test_what_the_worker_logs_of_a_job_carries_the_id_it_was_submitted_wit
 
     job = await run("crash", "out of luck")
 
-    [line] = [line for line in log_lines() if line["message"] == "a handler raised"]
+    [line] = [line for line in log_lines() if line["message"] == "handler failed"]
     assert line["job_id"] == job["id"]
     assert line["correlation_id"] == "order-4711"
 

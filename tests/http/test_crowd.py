@@ -39,15 +39,15 @@ def reads(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counts: Counter[str] = Counter()
 
     def count(name: str) -> None:
-        whole = getattr(engine.store, name)
+        whole = getattr(engine.store.jobs, name)
 
         async def counted(*arguments: Any) -> Any:
             counts[name] += 1
             return await whole(*arguments)
 
-        monkeypatch.setattr(engine.store, name, counted)
+        monkeypatch.setattr(engine.store.jobs, name, counted)
 
-    for name in ("get", "get_many", "events"):
+    for name in ("get", "get_many", "list_events"):
         count(name)
     return counts
 

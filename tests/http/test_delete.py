@@ -65,7 +65,7 @@ async def test_afterwards_every_call_says_that_it_is_gone_and_later_that_it_neve
         read_problem(answer, 410, "gone")
         assert "confidential" not in answer.text
     clock.milliseconds += 7 * DAY_MS + 1
-    await store.sweep(clock.now())
+    await store.maintenance.sweep(clock.now())
     for method, called in calls:
         read_problem(await http.request(method, called), 404, "not-found")
 

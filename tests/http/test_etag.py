@@ -33,7 +33,7 @@ async def test_the_tag_changes_with_the_job(
     tags = [(await http.get(path)).headers["etag"]]
     await engine.claim(claimer, ["echo"], 1)
     tags.append((await http.get(path)).headers["etag"])
-    await engine.store.remove_worker(claimer, None, engine.clock.now())
+    await engine.store.workers.remove_worker(claimer, None, engine.clock.now())
 
     answer = await http.get(path, headers={"If-None-Match": tags[0]})
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 async def worker_id(engine: Engine) -> str:
     """A worker with two slots for two of the kinds, which claims only when told to."""
     info = WorkerInfo("w-1", "here", 4711, ("echo", "crash"), 2, NOW)
-    await engine.store.register_worker(info)
+    await engine.store.workers.register_worker(info)
     return "w-1"
 
 
@@ -135,12 +135,12 @@ async def test_a_worker_that_is_known_to_be_dead(
 ) -> None:
     job = await submit("echo")
     await engine.claim(worker_id, ["echo"], 1)
-    [seen] = await engine.store.workers()
+    [seen] = await engine.store.workers.list_workers()
 
     async def dead() -> list[RegisteredWorker]:
         return [seen._replace(known_dead=True)]
 
-    monkeypatch.setattr(engine.store, "workers", dead)
+    monkeypatch.setattr(engine.store.workers, "list_workers", dead)
     found = await reasons(http, job)
     assert set(found) == {"lost-worker"}
     assert "w-1" in found["lost-worker"]
@@ -157,5 +157,5 @@ async def test_waiting_without_saying_for_what() -> None:
     store = ChangingStore()
     store.add("a")
     store.move("a", state=State.WAITING)
-    [why] = explain(store.jobs["a"], NOW, queue=None, workers=[], ahead=0)
+    [why] = explain(store.rows["a"], NOW, queue=None, workers=[], ahead=0)
     assert why.code == "waiting"

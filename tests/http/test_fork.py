@@ -170,11 +170,11 @@ async def test_a_fork_that_a_crash_prevented_is_made_up_for(
     """The key is noted before the fork: here as it was left by somebody who died in between."""
     job = await run("ticket", "a1")
     first = await fork(http, job, key="k", from_step=1)
-    noted = await engine.store.get_record(DEFAULT_TENANT, "forks", "k", NOW)
+    noted = await engine.store.records.get_record(DEFAULT_TENANT, "forks", "k", NOW)
     assert isinstance(noted, Record)
     new_id = engine.new_id()
     left = noted.value.replace(first.json()["id"], new_id)
-    await engine.store.put_record(Record(**{**_fields(noted), "value": left}))
+    await engine.store.records.put_record(Record(**{**_fields(noted), "value": left}))
 
     answer = await fork(http, job, key="k", from_step=1)
 

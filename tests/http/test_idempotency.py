@@ -212,7 +212,7 @@ async def test_a_key_holds_for_a_day_and_is_free_after_it(
     first = (await http.post("/v1/jobs", json=BODY, headers=key("order-12"))).json()
 
     clock.milliseconds += DAY_MS - 1
-    await store.sweep(clock.now())
+    await store.maintenance.sweep(clock.now())
     still = (await http.post("/v1/jobs", json=BODY, headers=key("order-12"))).json()
     assert still["id"] == first["id"]
 

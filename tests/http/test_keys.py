@@ -19,6 +19,7 @@ from coatcheck.http.app import create_http_app
 from coatcheck.model.access import Scope
 from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.store.base import Report
+from coatcheck.store.sqlite.access import SQLiteAccess
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.http.arrange import LogLines, StoppedClock, connect
 from tests.http.kinds import Gate, declare_kinds
@@ -31,19 +32,27 @@ PEPPER = b"a pepper for tests"
 JOB = {"kind": "echo", "input": 1}
 
 
-class CountedStore(SQLiteStore):
-    """A store that counts how often it is asked who may come in."""
+class CountedAccess(SQLiteAccess):
+    """Counts how often the access state and keys are read."""
 
     looks = 0
     keys_read = 0
 
-    async def access(self) -> Any:
+    async def get_state(self) -> Any:
         self.looks += 1
-        return await super().access()
+        return await super().get_state()
 
     async def get_key(self, key_id: str) -> Any:
         self.keys_read += 1
         return await super().get_key(key_id)
+
+
+class CountedStore(SQLiteStore):
+    """A store that counts how often it is asked who may come in."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.access: CountedAccess = CountedAccess(self._writer, self._reader)
 
 
 @pytest.fixture
@@ -171,10 +180,10 @@ async def test_a_submit_asks_the_store_nothing_more(
 ) -> None:
     key = await make_key(engine)
     await http.post("/v1/jobs", json=JOB, headers=with_key(key))
-    looks, keys_read = store.looks, store.keys_read
+    looks, keys_read = store.access.looks, store.access.keys_read
     for _ in range(10):
         await http.post("/v1/jobs", json=JOB, headers=with_key(key))
-    assert (store.looks, store.keys_read) == (looks, keys_read)
+    assert (store.access.looks, store.access.keys_read) == (looks, keys_read)
 
 
 async def test_a_revoked_key_fails_at_once_on_every_replica(
@@ -242,14 +251,14 @@ async def test_what_is_remembered_is_bounded_in_number_and_time(
     keys = [await make_key(engine) for _ in range(3)]
     for key in keys:
         await http.post("/v1/jobs", json=JOB, headers=with_key(key))
-    read = store.keys_read
+    read = store.access.keys_read
     await http.post("/v1/jobs", json=JOB, headers=with_key(keys[2]))
-    assert store.keys_read == read
+    assert store.access.keys_read == read
     await http.post("/v1/jobs", json=JOB, headers=with_key(keys[0]))
-    assert store.keys_read == read + 1
+    assert store.access.keys_read == read + 1
     clock.milliseconds += 300_000
     await http.post("/v1/jobs", json=JOB, headers=with_key(keys[0]))
-    assert store.keys_read == read + 2
+    assert store.access.keys_read == read + 2
 
 
 @pytest.mark.parametrize(
@@ -336,7 +345,7 @@ async def test_a_key_that_makes_no_sense_is_not_made(
 ) -> None:
     admin = with_key(await make_key(engine, "admin", tenant="default"))
     read_problem(await http.post("/v1/keys", json=body, headers=admin), 422, "invalid-payload")
-    assert len(await engine.store.list_keys()) == 1
+    assert len(await engine.store.access.list_keys()) == 1
 
 
 async def test_a_tenants_own_admin_has_its_own_keys(

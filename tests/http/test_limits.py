@@ -50,7 +50,7 @@ async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
     await store.open()
     engine = Engine(store, app.kinds, StoppedClock())
     kinds = engine.names_of(app.kinds)
-    await store.register_worker(WorkerInfo("w-1", "here", 4711, kinds, 99, NOW))
+    await store.workers.register_worker(WorkerInfo("w-1", "here", 4711, kinds, 99, NOW))
     yield engine
     await store.close()
 
@@ -120,8 +120,8 @@ async def test_a_version_that_nobody_has(engine: Engine) -> None:
     await engine.settle([Settlement(claim.lease, Released())])
     assert set(await why(engine, job)) == {"due"}
     other = WorkerInfo("w-2", "here", 4712, ("pinned", "pinned@3"), 99, NOW)
-    await engine.store.register_worker(other)
-    await engine.store.remove_worker("w-1", None, NOW)
+    await engine.store.workers.register_worker(other)
+    await engine.store.workers.remove_worker("w-1", None, NOW)
     [(code, said)] = (await why(engine, job)).items()
     assert code == "no-version"
     assert "version '2' of kind 'pinned'" in said

@@ -257,7 +257,7 @@ async def test_jobs_are_found_by_the_job_that_spawned_them(
     [claim] = (await engine.claim(claimer, ["echo"], 1)).claims
     children = [engine.child_of(claim, "echo", str(n)) for n in range(3)]
     for child in children:
-        await engine.store.submit(child, NOW)
+        await engine.store.jobs.submit(child, NOW)
 
     spawned = await all_pages(http, parent=parent["id"], limit=2)
 

@@ -73,7 +73,7 @@ async def test_what_jobs_do_is_counted(
     engine.metrics.started("echo", 10)
     engine.metrics.finished("echo", "default", "succeeded", 20)
     engine.metrics.finished("echo", "default", "failed", 20)
-    await engine.store.register_worker(WorkerInfo("w", "here", 1, ("echo",), 4, NOW))
+    await engine.store.workers.register_worker(WorkerInfo("w", "here", 1, ("echo",), 4, NOW))
 
     found = await read(http)
 
@@ -136,7 +136,7 @@ async def test_looks_of_an_idle_worker_are_not_written(
     async def count(counts: object) -> None:
         written.append(counts)
 
-    monkeypatch.setattr(engine.store, "count", count)
+    monkeypatch.setattr(engine.store.maintenance, "increment_counters", count)
     for _ in range(5):
         engine.metrics.worker_polled("nothing", 1.0)
         await engine.metrics.flush()
@@ -152,7 +152,7 @@ async def test_retries_stale_writes_and_lost_workers_are_counted(
     stale = claim.lease._replace(fence=99)
     await engine.settle([Settlement(claim.lease, failed), Settlement(stale, failed)])
     engine.metrics.retried("echo")
-    await engine.store.count({"lapsed_leases": 2})
+    await engine.store.maintenance.increment_counters({"lapsed_leases": 2})
 
     found = await read(http)
 
@@ -184,13 +184,15 @@ async def test_queues_are_shown_as_they_stand(
 async def test_large_numbers_keep_their_digits(
     http: httpx2.AsyncClient, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await engine.store.count({'jobs_submitted{kind="echo"}': 123_456_789_012})
+    await engine.store.maintenance.increment_counters(
+        {'jobs_submitted{kind="echo"}': 123_456_789_012}
+    )
     engine.metrics.store_latency.seconds = 1234567.125
 
     async def queues() -> list[QueueStatus]:
         return [QueueStatus("default", False, 1_234_567, 0, 0, None)]
 
-    monkeypatch.setattr(engine.store, "queues", queues)
+    monkeypatch.setattr(engine.store.queues, "list_queues", queues)
     found = await read(http)
 
     assert found["jobs_submitted_total", "echo"] == 123_456_789_012

@@ -52,18 +52,18 @@ async def test_a_job_whose_retention_has_passed_is_gone_and_later_forgotten(
     await http.post(f"/v1/jobs/{job['id']}/cancel")
 
     clock.milliseconds += 7 * DAY_MS - 1
-    await store.sweep(clock.now())
+    await store.maintenance.sweep(clock.now())
     assert (await http.get(f"/v1/jobs/{job['id']}")).status_code == 200
 
     clock.milliseconds += 1
-    await store.sweep(clock.now())
+    await store.maintenance.sweep(clock.now())
     for method, suffix in (("GET", ""), ("GET", "?wait=60"), ("POST", "/cancel")):
         answer = await http.request(method, f"/v1/jobs/{job['id']}{suffix}")
         read_problem(answer, 410, "gone")
         assert "confidential" not in answer.text
 
     clock.milliseconds += 7 * DAY_MS + 1
-    await store.sweep(clock.now())
+    await store.maintenance.sweep(clock.now())
     read_problem(await http.get(f"/v1/jobs/{job['id']}"), 404, "not-found")
 
 
@@ -77,7 +77,7 @@ async def test_retention_never_takes_a_job_that_has_not_ended(
     job = await submit("echo")
 
     clock.milliseconds += 3650 * DAY_MS
-    await store.sweep(clock.now())
+    await store.maintenance.sweep(clock.now())
 
     assert (await http.get(f"/v1/jobs/{job['id']}")).json()["state"] == "queued"
     assert len(await stored_jobs()) == 1
@@ -89,7 +89,7 @@ async def test_a_job_past_its_deadline_has_failed_for_that_reason(
     job = await submit("echo", deadline_s=2)
 
     clock.milliseconds += 2001
-    await store.sweep(clock.now())
+    await store.maintenance.sweep(clock.now())
 
     ended = (await http.get(f"/v1/jobs/{job['id']}")).json()
     assert ended["state"] == "failed"

@@ -124,7 +124,7 @@ async def test_counts_that_could_not_be_written_are_tried_again(
         raise StoreUnavailable("away")
 
     with monkeypatch.context() as broken:
-        broken.setattr(engine.store, "put_record", away)
+        broken.setattr(engine.store.records, "put_record", away)
         await counted.flush()
     counted.finished("slow", "mail", "succeeded")
 

@@ -192,7 +192,7 @@ async def test_quotas_that_make_no_sense_are_refused(
         {"name": "x"},
     ):
         read_problem(await http.put("/v1/tenants/acme", json=body), 422, "invalid-payload")
-    assert await engine.store.get_tenant("acme") is None
+    assert await engine.store.access.get_tenant("acme") is None
     own = await http.put("/v1/tenants/default", json={"status": "suspended"})
     read_problem(own, 422, "invalid-payload")
 
@@ -210,7 +210,9 @@ async def test_a_file_that_does_not_fit_is_refused_before_and_while_it_comes(
     read_problem(await http.post("/v1/uploads", content=b"x" * 41), 429, "quota-exceeded")
     # Of this one nobody says beforehand how large it is.
     read_problem(await http.post("/v1/uploads", content=pieces()), 429, "quota-exceeded")
-    kept = await engine.store.load("acme", Quotas(stored_bytes=100), engine.clock.now())
+    kept = await engine.store.access.measure_load(
+        "acme", Quotas(stored_bytes=100), engine.clock.now()
+    )
     assert kept.stored_bytes == 60, "nothing is left of what was refused"
     assert (await http.post("/v1/uploads", content=b"x" * 40)).status_code == 201
     read_problem(await http.post("/v1/uploads", content=b""), 429, "quota-exceeded")

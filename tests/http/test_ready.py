@@ -19,7 +19,7 @@ async def test_it_is_ready_when_the_store_takes_a_write(
 
     assert answer.status_code == 200
     assert answer.json() == {"status": "ready"}
-    assert (await store.counters())["pings"] == 1
+    assert (await store.maintenance.read_counters())["pings"] == 1
 
 
 async def test_it_is_not_while_the_store_is_down_though_it_lives(

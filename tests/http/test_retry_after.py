@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 async def observe(engine: Engine, kind: str, *seconds: float) -> None:
     """Count runs of a kind, as workers anywhere do."""
-    await engine.store.count(
+    await engine.store.maintenance.increment_counters(
         {
             f'{RUN_TIME}_ms{{kind="{kind}"}}': round(sum(seconds) * 1000),
             f'{RUN_TIME}_count{{kind="{kind}"}}': len(seconds),
@@ -78,7 +78,7 @@ async def test_a_deeper_queue_is_asked_about_later_and_more_workers_sooner(
     alone = await ask(http, clock, job)
     await http.post("/v1/batches", json={"jobs": [{"kind": "echo"}] * 99})
     crowded = await ask(http, clock, job)
-    await engine.store.register_worker(WorkerInfo("w", "here", 1, ("echo",), 50, NOW))
+    await engine.store.workers.register_worker(WorkerInfo("w", "here", 1, ("echo",), 50, NOW))
     helped = await ask(http, clock, job)
 
     assert (alone, crowded, helped) == (2, 101, 3)
@@ -136,7 +136,7 @@ async def test_the_store_is_read_at_most_every_few_seconds_and_never_waited_for(
         await never.wait()
         return {}
 
-    monkeypatch.setattr(engine.store, "counters", counters)
+    monkeypatch.setattr(engine.store.maintenance, "read_counters", counters)
     clock.milliseconds += round(REFRESH_S * 1000)
     for _ in range(20):
         assert (await http.get(f"/v1/jobs/{job['id']}")).headers["retry-after"]
@@ -158,7 +158,7 @@ async def test_a_store_that_cannot_be_read_leaves_the_last_answer(
     async def away() -> Any:
         raise StoreUnavailable("away")
 
-    monkeypatch.setattr(engine.store, "counters", away)
+    monkeypatch.setattr(engine.store.maintenance, "read_counters", away)
     assert await ask(http, clock, job) == before
 
 

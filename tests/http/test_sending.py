@@ -20,7 +20,7 @@ MISSING = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 
 async def sent(engine: Engine, job: dict[str, Any]) -> list[tuple[str, str]]:
-    found = await engine.store.messages(DEFAULT_TENANT, job["id"])
+    found = await engine.store.jobs.list_sent_events(DEFAULT_TENANT, job["id"])
     return [(message.name, message.data) for message in found]
 
 

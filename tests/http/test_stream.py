@@ -183,13 +183,13 @@ async def test_a_log_that_no_longer_reaches_back_is_answered_with_the_job_as_it_
     job = await submit("echo")
     lease = await take(engine, claimer)
     await say(engine, lease, *"abcdef")
-    whole = engine.store.events
+    whole = engine.store.jobs.list_events
     forgotten = 8 - kept
 
     async def events(*page: Any) -> list[JobEvent]:
         return [event for event in await whole(*page) if event.seq > forgotten]
 
-    monkeypatch.setattr(engine.store, "events", events)
+    monkeypatch.setattr(engine.store.jobs, "list_events", events)
     async with Stream(app, job["id"], last_event_id="3") as stream:
         reset = await stream.next_told()
         assert reset is not None
@@ -205,14 +205,14 @@ async def test_a_read_that_began_too_early_is_made_again_and_not_taken_for_a_los
     app: Starlette, engine: Engine, submit: Submit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = await submit("echo")
-    whole, reads = engine.store.events, 0
+    whole, reads = engine.store.jobs.list_events, 0
 
     async def events(*page: Any) -> list[JobEvent]:
         nonlocal reads
         reads += 1
         return [] if reads == 1 else await whole(*page)
 
-    monkeypatch.setattr(engine.store, "events", events)
+    monkeypatch.setattr(engine.store.jobs, "list_events", events)
     async with Stream(app, job["id"]) as stream:
         event = await stream.next_told()
         assert event is not None

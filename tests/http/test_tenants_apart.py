@@ -96,8 +96,8 @@ async def acme(engine: Engine, claimer: str) -> Acme:
     running = await engine.submit(Submission("echo", tenant="acme"))
     first, second = (await engine.claim(claimer, ["echo"], 2)).claims
     artifact = Artifact("a.txt", "text/plain", 1, "00", "k", NOW)
-    await engine.store.reserve_blob(BlobName("acme", second.lease.job_id, "k"), NOW + 9)
-    assert await engine.store.keep_artifact(second.lease, artifact)
+    await engine.store.files.reserve_blob(BlobName("acme", second.lease.job_id, "k"), NOW + 9)
+    assert await engine.store.files.record_artifact(second.lease, artifact)
     failed = GaveUp(Failure("no", "hushed"))
     webhook, _ = await engine.webhooks.create(WebhookSpec(URL), "hushed", "acme")
     await engine.settle([Settlement(first.lease, failed)])
@@ -140,17 +140,17 @@ async def call(
 async def picture(engine: Engine, acme: Acme) -> list[Any]:
     """All that the tenant has, as the store holds it."""
     jobs = await engine.list_jobs(JobFilter("acme", limit=100))
-    events = [await engine.store.events("acme", job.id, 0, 100) for job in jobs]
+    events = [await engine.store.jobs.list_events("acme", job.id, 0, 100) for job in jobs]
     return [
         jobs,
         events,
         await engine.schedules.page(tenant="acme"),
-        await engine.store.list_keys("acme"),
-        await engine.store.get_tenant("acme"),
+        await engine.store.access.list_keys("acme"),
+        await engine.store.access.get_tenant("acme"),
         await engine.webhooks.page(tenant="acme"),
         await engine.webhooks.deliveries(DeliveryFilter("acme", job_id=jobs[0].id)),
         await engine.webhooks.deliveries(DeliveryFilter("acme", job_id=jobs[1].id)),
-        [await engine.store.get_upload("acme", acme.upload)],
+        [await engine.store.files.get_upload("acme", acme.upload)],
     ]
 
 

@@ -245,7 +245,7 @@ async def test_a_job_cannot_read_what_it_was_not_given(
     job = await http.post("/v1/jobs", json=submitted)
     ended = (await http.get(f"/v1/jobs/{job.json()['id']}?wait=30")).json()
     assert ended["state"] == "failed"
-    assert "was not given upload" in ended["error"]["message"]
+    assert "has no upload" in ended["error"]["message"]
 
 
 async def test_an_upload_is_for_one_job(http: httpx2.AsyncClient) -> None:

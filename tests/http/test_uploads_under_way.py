@@ -16,7 +16,7 @@ from coatcheck.engine.payloads.upload_idempotency import (
     RENEWED_AFTER_MS,
     UploadReservation,
 )
-from coatcheck.errors import KeyReused, UploadUnderWay
+from coatcheck.errors import KeyReused, UploadInProgress
 from coatcheck.model.job import DEFAULT_TENANT
 from tests.http.arrange import StoppedClock
 from tests.http.problems import read_problem
@@ -107,7 +107,7 @@ async def test_a_key_is_held_as_long_as_bytes_arrive_and_not_after_a_crash(
     for _ in range(6):
         clock.milliseconds += RENEWED_AFTER_MS
         await slow.send(b"x" * 10)
-    with pytest.raises(UploadUnderWay):
+    with pytest.raises(UploadInProgress):
         await engine.uploads.receive(b"x" * 60, "a.txt", key="once")
 
     clock.milliseconds += HELD_MS  # nothing was heard of it since
@@ -160,11 +160,11 @@ async def test_a_crash_before_the_upload_is_on_record_binds_the_key_to_nothing(
         raise CrashError
 
     with monkeypatch.context() as broken:
-        broken.setattr(engine.store, "put_upload", crash)
+        broken.setattr(engine.store.files, "put_upload", crash)
         broken.setattr(UploadReservation, "release", crash)
         with pytest.raises(CrashError):
             await engine.uploads.receive(b"file", "a.txt", key="once")
-    assert await engine.store.get_record(DEFAULT_TENANT, COLLECTION, "once", clock.now())
+    assert await engine.store.records.get_record(DEFAULT_TENANT, COLLECTION, "once", clock.now())
     clock.milliseconds += HELD_MS
     taken = await engine.uploads.receive(b"file", "a.txt", key="once")
     assert await engine.uploads.get(taken.upload.id) == taken.upload

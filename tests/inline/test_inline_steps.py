@@ -153,12 +153,12 @@ def test_a_job_that_waits_for_what_never_comes_is_left_waiting() -> None:
 def test_a_timeout_lets_the_clock_jump() -> None:
     clock = FakeClock(at=0)
     run = run_inline(app, "approve_in_a_thread", clock=clock)
-    assert (run.result, clock.now()) == ("no event 'approved' came in time", 3_600_000)
+    assert (run.result, clock.now()) == ("no event 'approved' arrived in time", 3_600_000)
     late = run_inline(app, "approve", events={"approved": [True]}, max_attempts=1)
     assert late.error is not None
     assert (late.state, late.error.message) == (
         "failed",
-        "TimeoutError: no event 'approved' came in time",
+        "TimeoutError: no event 'approved' arrived in time",
     )
 
 

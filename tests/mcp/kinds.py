@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from coatcheck import App, Context, Fail
+from coatcheck.model.options import SurfaceOptions
 
 
 class Order(BaseModel):
@@ -60,7 +61,7 @@ def declare_kinds(gate: Gate) -> App:
     async def of_the_same_name(ctx: Context) -> str:
         return "a kind"
 
-    @app.job(internal=True)
+    @app.job(surface=SurfaceOptions(internal=True))
     async def of_a_surface(ctx: Context) -> None:
         """Do what only a surface asks for."""
 

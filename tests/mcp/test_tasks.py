@@ -66,7 +66,7 @@ async def test_a_task_is_cancelled(url: str, gate: Gate) -> None:
 async def test_what_a_kind_does_not_take_makes_no_task(url: str, engine: Engine) -> None:
     async with connected(url, tasks=True) as client:
         assert (await client.call_tool("buy", {})).is_error
-    assert await engine.store.queues() == []
+    assert await engine.store.queues.list_queues() == []
 
 
 async def test_any_replica_knows_the_task(url: str, serving: Any, gate: Gate) -> None:

@@ -96,7 +96,7 @@ async def test_what_a_kind_does_not_take_is_said_where_it_is_wrong(
             assert (await client.call_tool(tool, arguments)).is_error, (tool, arguments)
         with pytest.raises(MCPError, match="no such tool"):
             await client.call_tool("sell", {})
-    assert await engine.store.queues() == []  # nothing was submitted
+    assert await engine.store.queues.list_queues() == []  # nothing was submitted
 
 
 @MODES

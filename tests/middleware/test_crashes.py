@@ -119,7 +119,7 @@ async def test_an_endpoint_that_blocks_the_loop_is_not_taken_for_lost(
         await store.open()
 
         async def beats() -> int:
-            [worker] = await store.workers()
+            [worker] = await store.workers.list_workers()
             return worker.info.beats
 
         enough = await beats() + 5  # more than fit into a lease

@@ -46,7 +46,7 @@ async def jobs_in(folder: Path) -> int:
     store = SQLiteStore(folder / "jobs.db")
     await store.open()
     try:
-        return len(await store.list_jobs(JobFilter("default")))
+        return len(await store.jobs.list_jobs(JobFilter("default")))
     finally:
         await store.close()
 

@@ -81,7 +81,7 @@ async def read_back(settings: Settings, ids: list[str]) -> list[Job]:
         found.append(await engine.get(job_id))
         await engine.events(job_id)
         await engine.steps(job_id)
-        await engine.store.input_of(found[-1].tenant, job_id)
+        await engine.store.jobs.get_input(found[-1].tenant, job_id)
     await store.close()
     blobs.close()
     return found

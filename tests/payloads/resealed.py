@@ -18,7 +18,7 @@ from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.schedule import ScheduleDefinition, Timing
 from coatcheck.settings import Settings
-from coatcheck.store.encrypted_secrets import secret_keys_for
+from coatcheck.store.encrypted.secrets import secret_keys_for
 from coatcheck.store.open import store_for
 
 from .canary import WORD, declare, sing
@@ -73,17 +73,17 @@ async def everything(engine: Engine, ids: list[str]) -> list[object]:
     for job_id in ids:
         job = await engine.get(job_id)
         found += [job, await engine.events(job_id), await engine.steps(job_id)]
-        found.append(await engine.store.messages(job.tenant, job_id))
-        text = await engine.store.input_of(job.tenant, job_id)
+        found.append(await engine.store.jobs.list_sent_events(job.tenant, job_id))
+        text = await engine.store.jobs.get_input(job.tenant, job_id)
         found.append(await engine.payload_store.read(text))
         for artifact in job.artifacts:
             pieces = await engine.payload_store.stream(artifact)
             found.append(b"".join([piece async for piece in pieces]))
-        for upload in await engine.store.uploads_of(job.tenant, job_id):
+        for upload in await engine.store.files.list_uploads(job.tenant, job_id):
             pieces = await engine.payload_store.stream(upload)
             found.append(b"".join([piece async for piece in pieces]))
     found.append((await engine.schedules.get("every", DEFAULT_TENANT)).definition)
-    for endpoint in await engine.store.list_endpoints(DEFAULT_TENANT):
+    for endpoint in await engine.store.webhooks.list_endpoints(DEFAULT_TENANT):
         found.append(await engine.webhooks.signing_secrets(endpoint.id))
     return found
 

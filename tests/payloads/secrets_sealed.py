@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from coatcheck.crypto.encryption import OF_PEPPER, PREFIX
+from coatcheck.crypto.encryption import PEPPER_PREFIX, PREFIX
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.errors import KeyMissing
@@ -52,7 +52,7 @@ class SecretsSealed:
             own = await engine.webhooks.secret()
         assert not [each for each in (secret, rotated, own) if each in rows()]
         assert "whsec_" not in rows()
-        assert rows().count(f"{PREFIX}a:" if keys else PREFIX + OF_PEPPER) == 3
+        assert rows().count(f"{PREFIX}a:" if keys else PREFIX + PEPPER_PREFIX) == 3
         async with opened(settings, keys) as engine:  # another process
             assert await engine.webhooks.signing_secrets(webhook.id) == [rotated, secret]
             assert await engine.webhooks.secret() == own
@@ -94,7 +94,7 @@ class SecretsSealed:
         async with opened(settings, OLD) as engine:
             assert await engine.webhooks.signing_secrets(webhook.id) == [secret]
             assert (await reseal(settings, OLD, engine)).left == 0
-        assert PREFIX + OF_PEPPER not in rows()
+        assert PREFIX + PEPPER_PREFIX not in rows()
         async with opened(replace(settings, pepper=OTHER), f"{NEW},{OLD}") as engine:
             assert await engine.webhooks.signing_secrets(webhook.id) == [secret]
 
@@ -115,7 +115,9 @@ class SecretsSealed:
     async def test_a_secret_of_one_tenant_is_no_secret_of_another(self, settings: Settings) -> None:
         async with opened(settings, "") as engine:
             now = engine.clock.now()
-            await engine.store.put_secret("acme", OWN, WebhookSecret(new_secret(), now), now)
+            await engine.store.webhooks.put_secret(
+                "acme", OWN, WebhookSecret(new_secret(), now), now
+            )
             own = await engine.webhooks.secret("acme")
             assert own != await engine.webhooks.secret(DEFAULT_TENANT)
             assert own == await engine.webhooks.secret("acme")

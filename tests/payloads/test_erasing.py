@@ -17,7 +17,7 @@ from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.errors import Gone
 from coatcheck.http.app import create_http_app
 from coatcheck.model.job import DEFAULT_TENANT
-from coatcheck.store.sqlite import secure_delete
+from coatcheck.store.sqlite import maintenance
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.store.webhooks import DeliveryFilter
 from tests.http.arrange import connect
@@ -78,7 +78,7 @@ async def test_after_deletions_nothing_is_left_and_the_receipts_say_so(
 async def test_a_reader_that_stands_in_the_way_is_told_of(
     store: SQLiteStore, blobs: Blobs, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(secure_delete, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(maintenance, "ERASE_TIMEOUT_S", 0.0)
     engine = Engine(store, declare().kinds, blobs=blobs)
     ended = await sing(engine, tmp_path / "scratch", others=1)
     reader = apsw.Connection(str(data / "jobs.db"))
@@ -89,7 +89,7 @@ async def test_a_reader_that_stands_in_the_way_is_told_of(
     assert found_in(data) != []
 
     reader.close()
-    assert await store.erase()
+    assert await store.maintenance.erase_deleted()
     assert found_in(data) == []
 
 
@@ -120,7 +120,9 @@ async def test_deleting_goes_on_while_others_write(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(secure_delete, "PATIENCE_S", 60.0)  # the machine may have other work, too
+    monkeypatch.setattr(
+        maintenance, "ERASE_TIMEOUT_S", 60.0
+    )  # the machine may have other work, too
     engine = Engine(store, declare().kinds, blobs=blobs)
     ended = await sing(engine, tmp_path / "scratch")
     busy = True
@@ -128,7 +130,7 @@ async def test_deleting_goes_on_while_others_write(
     async def write() -> int:
         written = 0
         while busy:
-            await store.count({"busy": 1})
+            await store.maintenance.increment_counters({"busy": 1})
             written += 1
         return written
 

@@ -50,21 +50,21 @@ class Time:
 
     async def fail(self, job_id: str) -> None:
         """Claim a job, and let it fail."""
-        await self.engine.store.register_worker(worker_info("w"))
+        await self.engine.store.workers.register_worker(worker_info("w"))
         [claim] = (await self.engine.claim("w", ["inspect"], 5)).claims
         assert claim.lease.job_id == job_id
         ended = Settlement(claim.lease, GaveUp(Failure("sour", "no", retryable=False)))
-        assert await self.engine.store.settle([ended], self._clock.now()) == [True]
+        assert await self.engine.store.workers.settle([ended], self._clock.now()) == [True]
 
     async def has_input(self, job_id: str) -> bool:
         try:
-            text = await self.engine.store.input_of(DEFAULT_TENANT, job_id)
+            text = await self.engine.store.jobs.get_input(DEFAULT_TENANT, job_id)
         except InputGone:
             return False
         return await self.engine.payload_store.read(text) == INPUT
 
     async def blobs_left(self) -> int:
-        return len(await self.engine.store.blobs_after(None, 100))
+        return len(await self.engine.store.rekey.list_blobs(None, 100))
 
 
 @pytest.fixture
@@ -135,4 +135,4 @@ async def test_a_fork_with_another_input_has_a_time_of_its_own(time: Time) -> No
     fork = (await time.engine.fork(Fork(job.id, 0, input='"other"'))).job
     assert fork.terms.deadline_at == NOW + 40 * MINUTE + TTL
     await time.at(61)
-    assert await time.engine.store.input_of(DEFAULT_TENANT, fork.id) == '"other"'
+    assert await time.engine.store.jobs.get_input(DEFAULT_TENANT, fork.id) == '"other"'

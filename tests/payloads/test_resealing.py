@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -52,7 +53,7 @@ async def test_all_of_it_can_be_read_with_the_new_key_alone(
         done = await reseal(settings, BOTH, engine)
         assert await everything(engine, ids) == before
         again = await reseal(settings, BOTH, engine)
-        assert await engine.store.list_records(SYSTEM_TENANT, NOTES, 0) == []
+        assert await engine.store.records.list_records(SYSTEM_TENANT, NOTES, 0) == []
     assert (done.left, again.texts, again.blobs, again.left) == (0, 0, 0, 0)
     assert done.texts > 20
     assert old_seals(data) == 0
@@ -61,7 +62,7 @@ async def test_all_of_it_can_be_read_with_the_new_key_alone(
         assert await everything(engine, ids) == before
         # An event that is repeated under its key is still the same one.
         await engine.send(ids[-1], "go", '"canary-7f3a9c21"', key="once")
-        assert len(await engine.store.messages(DEFAULT_TENANT, ids[-1])) == 1
+        assert len(await engine.store.jobs.list_sent_events(DEFAULT_TENANT, ids[-1])) == 1
         upload = await engine.uploads.receive(b"upload canary-7f3a9c21", "a.txt", key="once")
         assert upload.replayed
 
@@ -71,17 +72,16 @@ async def test_what_somebody_writes_meanwhile_stays(
 ) -> None:
     async with opened(settings, OLD) as engine:
         ids = await fill(engine, tmp_path / "scratch")
-        store_type = type(engine.store._store)  # type: ignore[attr-defined]  # the one below
-        read = store_type.texts
+        read = engine.store.rekey.find_texts
         deleted: list[object] = []
 
-        async def read_and_deleted(*arguments: object) -> object:
+        async def read_and_deleted(*arguments: Any) -> object:
             found = await read(*arguments)
             if not deleted:
                 deleted.append(await engine.delete(ids[0]))
             return found
 
-        monkeypatch.setattr(store_type, "texts", read_and_deleted)
+        monkeypatch.setattr(engine.store.rekey, "find_texts", read_and_deleted)
         await reseal(settings, BOTH, engine)
         monkeypatch.undo()
     async with opened(settings, NEW) as engine:
@@ -213,7 +213,7 @@ def test_who_reads_a_blob_while_it_is_sealed_anew_reads_it_whole(tmp_path: Path)
         def get(self, key: str, start: int, stop: int) -> Iterator[bytes]:
             if start and not self.swapped:
                 self.swapped = True
-                new.reseal(key)
+                new.reencrypt(key)
             return super().get(key, start, stop)
 
     reader = EncryptedBucket(Swapped(tmp_path), Keyring.read(BOTH))
@@ -232,7 +232,7 @@ async def test_the_command_says_what_it_did(settings: Settings, data: Path, tmp_
 
     code, said = await asyncio.to_thread(run, "")
     assert code == 1
-    assert "sealed with the encryption key 'a'" in said
+    assert "encrypted with key 'a'" in said
     code, said = await asyncio.to_thread(run, NEW)
     assert code == 1
     assert "could not be opened" in said

@@ -7,7 +7,6 @@ import base64
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -27,7 +26,7 @@ from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.settings import Settings
 from coatcheck.store.base import FinishedJob, Report, Store
-from coatcheck.store.encrypted import EncryptedStore
+from coatcheck.store.encrypted.store import EncryptedStore
 from coatcheck.store.open import store_for
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.conformance import StoreConformance
@@ -90,9 +89,9 @@ async def test_nor_what_has_ended_before_it_was_written(engine: Engine, data: Pa
         assert WORD in repr(found := await engine.get(job.id))
         assert found.progress == said.progress
         assert WORD in [event.data for event in await engine.events(job.id)]
-        content = await engine.store.artifact_content(job.tenant, job.id, "a.txt")
+        content = await engine.store.files.get_artifact_content(job.tenant, job.id, "a.txt")
         assert content == file.content
-        assert await engine.store.input_of(job.tenant, job.id) == job.input
+        assert await engine.store.jobs.get_input(job.tenant, job.id) == job.input
     assert found_in(data) == []
 
 
@@ -115,12 +114,12 @@ async def test_after_a_rotation_both_keys_are_read_and_the_new_one_writes(
     before = await engine.submit(Submission("failing", f'"{WORD}"'))
     rotated = store_for(replace(settings, encryption_keys=f"{NEW},{OLD}"))
     await rotated.open()
-    assert await rotated.input_of("default", before.id) == f'"{WORD}"'
+    assert await rotated.jobs.get_input("default", before.id) == f'"{WORD}"'
     later = await Engine(rotated, declare().kinds).submit(Submission("failing", f'"{WORD}"'))
-    assert await rotated.input_of("default", later.id) == f'"{WORD}"'
+    assert await rotated.jobs.get_input("default", later.id) == f'"{WORD}"'
     await rotated.close()
     with pytest.raises(KeyMissing):
-        await engine.store.input_of("default", later.id)
+        await engine.store.jobs.get_input("default", later.id)
 
 
 @pytest.mark.anyio
@@ -130,7 +129,7 @@ async def test_a_job_whose_key_is_not_known_goes_back_to_its_queue(
     job = await engine.submit(Submission("failing", f'"{WORD}"'))
     other = store_for(replace(settings, encryption_keys=NEW))
     await other.open()
-    await other.register_worker(WorkerInfo("w", "here", 0, (), 1, 0))
+    await other.workers.register_worker(WorkerInfo("w", "here", 0, (), 1, 0))
     claimed = await Engine(other, declare().kinds).claim("w", ["failing"], 5)
     assert claimed.claims == []
     await other.close()
@@ -164,7 +163,7 @@ async def test_what_was_kept_before_there_was_a_key_is_read(settings: Settings, 
     FileBucket(data / "blobs").put("old", [b"in clear" * 100])
     sealed = store_for(settings)
     await sealed.open()
-    assert await sealed.input_of("default", job.id) == f'"{WORD}"'
+    assert await sealed.jobs.get_input("default", job.id) == f'"{WORD}"'
     await sealed.close()
     bucket = EncryptedBucket(FileBucket(data / "blobs"), Keyring.read(OLD))
     assert b"".join(bucket.get("old", 3, 10)) == (b"in clear" * 100)[3:10]
@@ -175,7 +174,7 @@ async def test_an_event_is_still_sent_once_under_its_key(engine: Engine) -> None
     job = await engine.submit(Submission("failing", '"x"'))
     for _ in range(2):
         await engine.send(job.id, "go", '"same"', key="once")
-    assert len(await engine.store.messages("default", job.id)) == 1
+    assert len(await engine.store.jobs.list_sent_events("default", job.id)) == 1
     with pytest.raises(KeyReused):
         await engine.send(job.id, "go", '"other"', key="once")
 
@@ -229,12 +228,12 @@ def test_a_blob_that_was_changed_is_refused(bucket: EncryptedBucket, tmp_path: P
 
 def test_a_text_of_another_tenant_is_refused() -> None:
     keys = Keyring.read(OLD)
-    sealed = keys.seal("secret", "acme")
+    sealed = keys.encrypt("secret", "acme")
     assert sealed.startswith(f"{PREFIX}a:")
-    assert keys.open(sealed, "acme") == "secret"
-    assert keys.seal("secret", "acme") != sealed
+    assert keys.decrypt(sealed, "acme") == "secret"
+    assert keys.encrypt("secret", "acme") != sealed
     with pytest.raises(BlobDamaged):
-        keys.open(sealed, "other")
+        keys.decrypt(sealed, "other")
 
 
 @pytest.mark.parametrize("text", ["x", "a=", "a=AAAA", f"{OLD},{OLD}", f"a b={OLD}", "=" + OLD])
@@ -257,13 +256,13 @@ class TestSealedStore(StoreConformance):
 
     def kept(self, text: str) -> int:
         """Count what is on the disk."""
-        return len(Keyring.read(OLD).seal(text, "default"))
+        return len(Keyring.read(OLD).encrypt(text, "default"))
 
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
         store = SQLiteStore(migrated(tmp_path / "jobs.db"), poll_s=60)
         await store.open()
-        yield cast("Store", EncryptedStore(store, Keyring.read(OLD)))
+        yield EncryptedStore(store, Keyring.read(OLD))
         await store.close()
 
 

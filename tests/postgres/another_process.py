@@ -35,7 +35,7 @@ async def submit(dsn: str, schema: str) -> None:
     await store.open()
     say("open")
     while await asyncio.to_thread(listen) == "go on":
-        await store.submit(new_job(), NOW)
+        await store.jobs.submit(new_job(), NOW)
         say("submitted")
     await store.close()
 

@@ -95,7 +95,7 @@ async def check(world: World) -> None:
     await _check_rows(world)
     await _check_promises(world)
     for _ in range(MOST_SWEEPS):
-        await world.stores[0].sweep(LATER)
+        await world.stores[0].maintenance.sweep(LATER)
         if not await world.rows("SELECT FROM @.cascades"):
             break
     else:

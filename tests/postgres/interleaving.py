@@ -81,8 +81,9 @@ class Explorer:
         await self._clear()
         for store in self._stores:
             told: Any = Told()
-            store._claims = Claimer(store._database, store._sql)
-            store._notifications = store._following._notifications = told
+            store._compose(Claimer(store._database, store._sql), told)
+            store.jobs.open()
+            store.workers.open()
         world = World(self._stores, schedule, self._observer)
         try:
             await scenario(world)

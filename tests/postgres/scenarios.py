@@ -12,7 +12,7 @@ from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import Cancelled, Errored, Outcome, Released, Succeeded, Waiting
 from coatcheck.model.step import Op, StepId, child_finished, event_sent
 from coatcheck.store.base import Idempotency
-from coatcheck.store.postgres import jobs
+from coatcheck.store.postgres import job_operations
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.rekey import TextChange
 from coatcheck.testing.conformance.arrange import (
@@ -125,7 +125,9 @@ async def resuming(world: World) -> None:
     await world.settle(store, (parent, Waiting(None, ((child_finished(born[0].id),),))))
     if world.random.random() < 0.5:  # and who cancelled it died then
         await store._database.run(
-            lambda db: jobs.move(db, store._sql, [(TENANT, parent.job_id)], rules.cancel_asked, NOW)
+            lambda db: job_operations.move(
+                db, store._sql, [(TENANT, parent.job_id)], rules.cancel_asked, NOW
+            )
         )
         first = world.sweep(world.store)
     else:
@@ -146,7 +148,7 @@ async def limits(world: World) -> None:
     await world.work(WORKER, OTHER_WORKER)
     most = world.random.choice((1, 2))
     limits = {"mail": Limit(most)}
-    await world.store.submit_batch([job_for_long() for _ in range(4)], NOW)
+    await world.store.jobs.submit_batch([job_for_long() for _ in range(4)], NOW)
     by = world.store
     running = await world.claim(by, ["mail"], limit=world.random.choice((0, 1, 2)), limits=limits)
 
@@ -173,7 +175,7 @@ async def limiting(world: World) -> None:
     await world.work(WORKER, OTHER_WORKER)
     by = world.store
     tenants = world.random.choice((("default",), ("default", "a", "b")))
-    await by.submit_batch(
+    await by.jobs.submit_batch(
         [job_for_long(tenant=world.random.choice(tenants)) for _ in range(4)], NOW
     )
     running = await world.claim(by, ["mail"], limit=world.random.choice((1, 1, 2)))
@@ -218,7 +220,7 @@ async def losing(world: World) -> None:
         world.claim(world.store, ["mail"], OTHER_WORKER, limits=limits),
         world.maybe(world.claim(world.store, ["mail"], WORKER, limits=limits), 0.3),
         world.maybe(world.report(world.store, leases[0], new_step()), 0.3),
-        world.maybe(world.store.beat(WORKER), 0.2),
+        world.maybe(world.store.workers.heartbeat(WORKER), 0.2),
     )
 
 
@@ -257,8 +259,8 @@ async def forking(world: World) -> None:
     await world.settle(world.store, (lease, world.outcome(ends=True)))
     fork = new_job(forked_from=lease.job_id)
     await world.together(
-        world.store.fork(lease.job_id, 5, fork, LATER),
-        world.maybe(world.store.fork(lease.job_id, 5, fork, LATER), 0.3),
+        world.store.jobs.fork(lease.job_id, 5, fork, LATER),
+        world.maybe(world.store.jobs.fork(lease.job_id, 5, fork, LATER), 0.3),
         world.maybe(world.delete(world.store, lease.job_id), 0.7),
         world.maybe(world.resume(world.store, lease.job_id), 0.3),
         world.maybe(world.sweep(world.store, LATER + 365 * DAY), 0.3),
@@ -320,16 +322,16 @@ async def submitting(world: World) -> None:
     over = world.random.random() < 0.4
     if over:
         old = job_for_long()
-        await world.store.submit(old, NOW, once._replace(expires_at=LATER))
+        await world.store.jobs.submit(old, NOW, once._replace(expires_at=LATER))
     again = world.random.choice((new[1], new[1], new[0]))
     answers = await world.together(
-        world.store.submit(new[0], LATER, once),
-        world.store.submit(again, LATER, once),
-        world.maybe(world.store.submit(new[2], LATER, once)),
+        world.store.jobs.submit(new[0], LATER, once),
+        world.store.jobs.submit(again, LATER, once),
+        world.maybe(world.store.jobs.submit(new[2], LATER, once)),
         world.maybe(world.claim(world.store, ["mail"]), 0.3),
         world.maybe(world.sweep(world.store), 0.4),
     )
-    held = await world.store.earlier(TENANT, "key", LATER)
+    held = await world.store.jobs.find_submission(TENANT, "key", LATER)
     assert held is not None
     rows = {row[0] for row in await world.rows("SELECT id FROM @.jobs")}
     assert rows & {job.id for job in new} == {held.first_id}, f"not one job: {rows}, {held}"
@@ -344,11 +346,13 @@ async def uploading(world: World) -> None:
 
     async def clear_away() -> None:
         store = world.store
-        await store.forget_blobs(await store.unneeded_blobs(upload.expires_at, 10))
+        await store.files.finish_blob_removal(
+            await store.files.start_blob_removal(upload.expires_at, 10)
+        )
 
     answers = await world.together(
-        *(world.store.submit(job, LATER) for job in jobs_),
-        world.maybe(world.store.delete_upload(TENANT, upload.id)),
+        *(world.store.jobs.submit(job, LATER) for job in jobs_),
+        world.maybe(world.store.files.delete_upload(TENANT, upload.id)),
         world.maybe(clear_away(), 0.4),
     )
     taken = [job.id for job, answer in zip(jobs_, answers, strict=False) if answer is None]

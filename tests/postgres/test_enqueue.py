@@ -56,11 +56,11 @@ async def test_a_job_is_there_once_its_transaction_has_committed(
     async with connection.transaction():
         job_id = await app.enqueue(connection, "welcome", "a@example.org", schema=schema)
         with pytest.raises(NotFound):
-            await store.get("default", job_id)
-    job = await store.get("default", job_id)
+            await store.jobs.get("default", job_id)
+    job = await store.jobs.get("default", job_id)
     assert (job.kind, job.queue, job.state) == ("welcome", "mail", State.QUEUED)
     assert job.terms.max_attempts == 8
-    assert [event.seq for event in await store.events("default", job_id, 0, 9)] == [1]
+    assert [event.seq for event in await store.jobs.list_events("default", job_id, 0, 9)] == [1]
     assert await woken.wait(30), "the commit wakes the workers"
 
 
@@ -73,8 +73,8 @@ async def test_and_never_if_it_was_rolled_back(
             job_id = await app.enqueue(connection, "welcome", "a@example.org", schema=schema)
             raise Oops
     with pytest.raises(NotFound):
-        await store.get("default", job_id)
-    assert await store.queues() == []
+        await store.jobs.get("default", job_id)
+    assert await store.queues.list_queues() == []
 
 
 async def test_it_runs_like_any_other(
@@ -103,12 +103,12 @@ async def test_with_psycopg(store: PostgresStore, schema: str, dsn: str) -> None
         return kept, dropped
 
     kept, dropped = await asyncio.to_thread(blocking)
-    assert (await store.get("default", kept)).state is State.QUEUED
+    assert (await store.jobs.get("default", kept)).state is State.QUEUED
     with pytest.raises(NotFound):
-        await store.get("default", dropped)
+        await store.jobs.get("default", dropped)
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
         other = await app.enqueue(connection, "welcome", "c", schema=schema)
-    assert (await store.get("default", other)).state is State.QUEUED
+    assert (await store.jobs.get("default", other)).state is State.QUEUED
 
 
 async def test_with_sqlalchemy(store: PostgresStore, schema: str, dsn: str) -> None:
@@ -132,9 +132,9 @@ async def test_with_sqlalchemy(store: PostgresStore, schema: str, dsn: str) -> N
             await app.enqueue(connection, "welcome", "e", schema=schema)
             raise Oops
     await engine.dispose()
-    (queue,) = await store.queues()
+    (queue,) = await store.queues.list_queues()
     assert (queue.name, queue.ready) == ("mail", 4)
-    assert {(await store.get("default", job_id)).kind for job_id in ids} == {"welcome"}
+    assert {(await store.jobs.get("default", job_id)).kind for job_id in ids} == {"welcome"}
 
 
 async def test_bad_input_changes_nothing(
@@ -148,4 +148,4 @@ async def test_bad_input_changes_nothing(
         await app.enqueue(connection, "welcome", "a", schema='x"; DROP')
     with pytest.raises(ConfigurationError, match="asyncpg, psycopg 3 or SQLAlchemy"):
         app.enqueue(object(), "welcome", "a", schema=schema)
-    assert await store.queues() == []
+    assert await store.queues.list_queues() == []

@@ -42,7 +42,7 @@ async def test_one_job_and_one_archive(store: PostgresStore, folder: Path) -> No
         assert job.public_id == job_id
         assert len([path for path in (folder / "blobs").rglob("*") if path.is_file()]) == 1
         clock.ahead_ms = 3_600_000 + 1000
-        await store.register_worker(worker_info("w"))
+        await store.workers.register_worker(worker_info("w"))
         assert (await engine.claim("w", ["graph"], 1)).claims == []  # G14
         await Sweeper(
             store, clock, lease_s=30, sweep_s=5, payload_store=engine.payload_store

@@ -109,10 +109,10 @@ async def test_the_store_plans_for_the_values_it_is_given(dsn: str, schema: str)
     await store.open()
     try:
         job = new_job(labels='{"env":"live"}')
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         for _ in range(10):
             which = JobFilter(job.tenant, labels=(("env", "live"),))
-            assert [found.id for found in await store.list_jobs(which)] == [job.id]
+            assert [found.id for found in await store.jobs.list_jobs(which)] == [job.id]
         plans = await store._database.fetch(
             "SELECT generic_plans, custom_plans FROM pg_prepared_statements "
             "WHERE statement LIKE $1",

@@ -19,6 +19,7 @@ from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.machine import StoreMachine
 from tests.postgres.schemas import Schemas
 from tests.store.template import migrated
+from tests.store_proxy import PARTS
 
 # Some ten thousand calls: half a minute, or several on a busy machine.
 pytestmark = pytest.mark.timeout(600)
@@ -30,7 +31,11 @@ class Mirrored:
     def __init__(self, first: Store, second: Store) -> None:
         self._stores = (first, second)
 
-    def __getattr__(self, verb: str) -> Any:
+    def __getattr__(self, name: str) -> Any:
+        if name in PARTS:
+            return Mirrored(*(getattr(store, name) for store in self._stores))
+        verb = name
+
         async def ask(store: Store, *arguments: Any, **options: Any) -> Any:
             try:
                 return await getattr(store, verb)(*arguments, **options)
@@ -56,7 +61,7 @@ def _comparable(verb: str, answer: Any) -> Any:
     match verb:
         case "get_many":  # in no order
             return sorted(answer, key=lambda job: (job.tenant, job.id))
-        case "workers":  # only SQLite can tell that one is dead
+        case "list_workers":  # only SQLite can tell that one is dead
             return [seen.info for seen in answer]
     return answer
 
@@ -71,7 +76,7 @@ class MirroredMachine(StoreMachine):
         self.schema = self.schemas.lend()
         self.folder = Path(tempfile.mkdtemp(prefix="coatcheck-machine-"))
         postgres = PostgresStore(self.dsn, schema=self.schema, connections=2, poll_s=60)
-        postgres._claims.lanes = ClaimCursor(self.slow_s, slow_looks=1)
+        postgres._claimer.lanes = ClaimCursor(self.slow_s, slow_looks=1)
         sqlite = SQLiteStore(migrated(self.folder / "jobs.db"), poll_s=60)
         return Mirrored(postgres, sqlite)
 

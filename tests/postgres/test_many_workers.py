@@ -126,7 +126,7 @@ async def deadlocks(dsn: str) -> int:
 async def all_registered(store: PostgresStore) -> None:
     """Wait until every worker is known; the store tells nobody of that."""
     async with asyncio.timeout(PATIENCE_S):
-        while len(await store.workers()) < WORKERS:  # noqa: ASYNC110 - there is no event
+        while len(await store.workers.list_workers()) < WORKERS:  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.05)
 
 
@@ -153,7 +153,7 @@ async def test_a_crowd_of_processes_does_every_job_once_and_starves_nobody(
         jobs = [
             await engine.wait(job.id, PATIENCE_S, tenant)
             for tenant in TENANTS
-            for job in await store.list_jobs(JobFilter(tenant, limit=1_000_000))
+            for job in await store.jobs.list_jobs(JobFilter(tenant, limit=1_000_000))
         ]
 
     meetings = WORKERS * SLOTS
@@ -172,8 +172,8 @@ async def test_a_crowd_of_processes_does_every_job_once_and_starves_nobody(
 
     assert pids_in(tmp_path / "starts") == pids, "nobody was left without"
     assert await deadlocks(dsn) == deadlocks_before
-    assert (await store.counters()).get("stale_writes", 0) == 0
-    assert await store.workers() == []
+    assert (await store.maintenance.read_counters()).get("stale_writes", 0) == 0
+    assert await store.workers.list_workers() == []
     for number in range(WORKERS):
         assert (tmp_path / f"worker-{number}").read_text() == ""  # nobody had to complain
     for job in itertools.islice(jobs, 0, None, 7):

@@ -188,15 +188,15 @@ async def test_two_schemas_in_one_database_do_not_see_each_other(
     other = PostgresStore(dsn, schema=other_schema, connections=2, poll_s=60)
     await other.open()
     job = new_job()
-    await store.submit(job, NOW)
+    await store.jobs.submit(job, NOW)
     with pytest.raises(NotFound):
-        await other.get(DEFAULT_TENANT, job.id)
-    assert await other.list_jobs(JobFilter(DEFAULT_TENANT)) == []
-    assert await other.queues() == []
+        await other.jobs.get(DEFAULT_TENANT, job.id)
+    assert await other.jobs.list_jobs(JobFilter(DEFAULT_TENANT)) == []
+    assert await other.queues.list_queues() == []
     for each in (store, other):
-        await each.register_worker(worker_info(WORKER))
+        await each.workers.register_worker(worker_info(WORKER))
     assert await claimed_ids(other) == []
-    await other.submit(job, NOW)  # the same id is another job there
+    await other.jobs.submit(job, NOW)  # the same id is another job there
     assert await claimed_ids(other) == [job.id]
     assert await claimed_ids(store) == [job.id]
     await other.close()
@@ -217,8 +217,8 @@ async def test_odd_names_work(admin: psycopg.Connection[Any], dsn: str, name: st
     try:
         await store.open()
         job = new_job()
-        await store.submit(job, NOW)
-        assert (await store.get(DEFAULT_TENANT, job.id)).id == job.id
+        await store.jobs.submit(job, NOW)
+        assert (await store.jobs.get(DEFAULT_TENANT, job.id)).id == job.id
         await store.close()
     finally:
         admin.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE'.encode())

@@ -80,7 +80,7 @@ async def submit_until_refused(
         job = workshop.new_job(engine, "quick", len(accepted))
         try:
             async with asyncio.timeout(BOUND_S):
-                await engine.store.submit(job, engine.clock.now())
+                await engine.store.jobs.submit(job, engine.clock.now())
         except StoreUnavailable:
             refused.set()
             return accepted, [job]
@@ -93,7 +93,7 @@ async def test_a_stopped_server_loses_nothing_and_is_found_again(
 ) -> None:
     held = [workshop.new_job(engine, "held", n) for n in range(4)]
     async with working(engine):
-        await engine.store.submit_batch(held, engine.clock.now())
+        await engine.store.jobs.submit_batch(held, engine.clock.now())
         await workshop.started(len(held))
         refusals = [asyncio.Event() for _ in range(3)]
         submitting = [
@@ -110,7 +110,7 @@ async def test_a_stopped_server_loses_nothing_and_is_found_again(
         quick = []
         for accepted, unsure in await asyncio.gather(*submitting):
             for job in unsure:  # it happened or not; asked again with its id it has happened
-                await engine.store.submit(job, engine.clock.now())
+                await engine.store.jobs.submit(job, engine.clock.now())
             quick += accepted + unsure
         await check_that_each_succeeded_once(engine, held + quick)
     assert set(workshop.starts.values()) == {1}
@@ -127,22 +127,22 @@ async def test_every_verb_answers_within_bounds_while_the_server_is_away(
         async with asyncio.timeout(BOUND_S):
             answers = await asyncio.gather(
                 store.ping(),
-                store.submit(job, NOW),
-                store.submit_batch([job], NOW),
-                store.get(DEFAULT_TENANT, job.id),
-                store.cancel(DEFAULT_TENANT, job.id, NOW),
-                store.beat(WORKER),
-                store.claim(WORKER, ["mail"], 1, NOW),
-                store.sweep(NOW),
-                store.queues(),
+                store.jobs.submit(job, NOW),
+                store.jobs.submit_batch([job], NOW),
+                store.jobs.get(DEFAULT_TENANT, job.id),
+                store.jobs.cancel(DEFAULT_TENANT, job.id, NOW),
+                store.workers.heartbeat(WORKER),
+                store.workers.claim(WORKER, ["mail"], 1, NOW),
+                store.maintenance.sweep(NOW),
+                store.queues.list_queues(),
                 return_exceptions=True,
             )
     finally:
         await asyncio.to_thread(server.start)
     assert {type(answer) for answer in answers} == {StoreUnavailable}, answers
     with pytest.raises(NotFound):
-        await store.get(DEFAULT_TENANT, job.id)
-    await store.submit(job, NOW)
+        await store.jobs.get(DEFAULT_TENANT, job.id)
+    await store.jobs.submit(job, NOW)
     assert await states_of(store, job.id) == ["queued"]
 
 
@@ -178,7 +178,7 @@ async def test_every_connection_is_killed_in_mid_run(
 
     async def submit(some: list[JobInsert]) -> None:
         for job in some:
-            await engine.store.submit(job, engine.clock.now())
+            await engine.store.jobs.submit(job, engine.clock.now())
 
     async with working(engine):
         submitting = asyncio.gather(*(submit(jobs[n::8]) for n in range(8)))
@@ -199,7 +199,7 @@ async def test_connections_that_were_cut_while_nobody_used_them_cost_no_try(
         cut = await pool.acquire()
         await pool.release(cut)  # as it does itself with one that is cut
         at_hand.append(cut)
-    assert await store.counters() == {}
+    assert await store.maintenance.read_counters() == {}
 
 
 async def test_a_held_job_keeps_its_attempt_when_every_connection_is_killed(
@@ -207,7 +207,7 @@ async def test_a_held_job_keeps_its_attempt_when_every_connection_is_killed(
 ) -> None:
     job = workshop.new_job(engine, "held", 1)
     async with working(engine):
-        await engine.store.submit(job, engine.clock.now())
+        await engine.store.jobs.submit(job, engine.clock.now())
         await workshop.started()
         await terminate(dsn, *await backends(dsn))
         workshop.gate.set()
@@ -237,7 +237,7 @@ async def test_a_connection_that_was_told_to_end_and_is_still_open_is_not_used(
     await far.ping()
     await proxy.say_goodbye()
     job = new_job()
-    await far.submit(job, NOW)
+    await far.jobs.submit(job, NOW)
     assert await states_of(store, job.id) == ["queued"]
 
 
@@ -249,7 +249,7 @@ async def test_a_job_that_succeeded_is_not_failed_for_a_connection_that_was_told
     engine = Engine(far, workshop.app.kinds)
     job = workshop.new_job(engine, "held", 7)
     async with working(engine):
-        await store.submit(job, engine.clock.now())
+        await store.jobs.submit(job, engine.clock.now())
         await workshop.started()
         await proxy.say_goodbye()
         workshop.gate.set()
@@ -264,7 +264,7 @@ async def test_a_submit_whose_answer_was_lost_has_happened_once(
 ) -> None:
     job = new_job()
     proxy.cut_on("INSERT 0 1")
-    await far.submit(job, NOW)
+    await far.jobs.submit(job, NOW)
     assert proxy.cuts == 1
     assert await states_of(store, job.id) == ["queued"]
 
@@ -272,7 +272,7 @@ async def test_a_submit_whose_answer_was_lost_has_happened_once(
 async def test_so_has_a_batch(proxy: Proxy, far: PostgresStore, store: PostgresStore) -> None:
     jobs = [new_job() for _ in range(100)]
     proxy.cut_on("INSERT 0 100")
-    await far.submit_batch(jobs, NOW)
+    await far.jobs.submit_batch(jobs, NOW)
     assert proxy.cuts == 1
     for job in jobs:
         assert await states_of(store, job.id) == ["queued"]
@@ -281,22 +281,22 @@ async def test_so_has_a_batch(proxy: Proxy, far: PostgresStore, store: PostgresS
 async def test_a_settle_whose_answer_was_lost_has_happened_once(
     proxy: Proxy, far: PostgresStore, store: PostgresStore
 ) -> None:
-    await store.register_worker(worker_info(WORKER))
+    await store.workers.register_worker(worker_info(WORKER))
     lease = await run_job(store)
     proxy.cut_on("COMMIT")
     assert await settle(far, lease, Succeeded('"done"')) is True
     assert proxy.cuts == 1
     assert await states_of(store, lease.job_id) == ["queued", "running", "succeeded"]
-    assert (await store.counters()).get("stale_writes", 0) == 0
+    assert (await store.maintenance.read_counters()).get("stale_writes", 0) == 0
 
 
 async def test_a_cancel_whose_answer_was_lost_has_happened_once(
     proxy: Proxy, far: PostgresStore, store: PostgresStore
 ) -> None:
-    await store.register_worker(worker_info(WORKER))
+    await store.workers.register_worker(worker_info(WORKER))
     lease = await run_job(store)
     proxy.cut_on("COMMIT")
-    job = await far.cancel(DEFAULT_TENANT, lease.job_id, NOW)
+    job = await far.jobs.cancel(DEFAULT_TENANT, lease.job_id, NOW)
     assert proxy.cuts == 1
     assert job.cancel_requested
     assert await cancel_requests(store, WORKER) == [lease]
@@ -306,16 +306,16 @@ async def test_a_cancel_whose_answer_was_lost_has_happened_once(
 async def test_a_claim_is_never_repeated_and_what_it_took_can_be_asked_for(
     proxy: Proxy, far: PostgresStore, store: PostgresStore
 ) -> None:
-    await store.register_worker(worker_info(WORKER))
+    await store.workers.register_worker(worker_info(WORKER))
     first, second = new_job(), new_job()
-    await store.submit_batch([first, second], NOW)
+    await store.jobs.submit_batch([first, second], NOW)
     proxy.cut_on("SELECT 1")
     with pytest.raises(StoreUnavailable):
-        await far.claim(WORKER, ["mail"], 1, NOW)
-    [held] = await far.held_by(WORKER)
+        await far.workers.claim(WORKER, ["mail"], 1, NOW)
+    [held] = await far.workers.list_held_jobs(WORKER)
     assert held.lease.job_id == first.id
     assert await states_of(store, second.id) == ["queued"]
-    assert await far.settle([Settlement(held.lease, Released())], NOW) == [True]
+    assert await far.workers.settle([Settlement(held.lease, Released())], NOW) == [True]
 
 
 async def test_a_worker_gives_back_and_runs_what_it_did_not_hear_it_had_claimed(
@@ -323,14 +323,14 @@ async def test_a_worker_gives_back_and_runs_what_it_did_not_hear_it_had_claimed(
 ) -> None:
     engine = Engine(far, workshop.app.kinds)
     jobs = [workshop.new_job(engine, "quick", n) for n in range(3)]
-    await store.submit_batch(jobs, engine.clock.now())
+    await store.jobs.submit_batch(jobs, engine.clock.now())
     proxy.cut_on("SELECT 3")
     async with working(engine):
         await check_that_each_succeeded_once(Engine(store, workshop.app.kinds), jobs)
     assert proxy.cuts == 1
     assert set(workshop.starts.values()) == {1}
     for job in jobs:
-        assert (await store.get(DEFAULT_TENANT, job.id)).attempt == 1
+        assert (await store.jobs.get(DEFAULT_TENANT, job.id)).attempt == 1
         states = await states_of(store, job.id)
         assert states == ["queued", "running", "queued", "running", "succeeded"]
 
@@ -341,15 +341,15 @@ async def test_a_worker_settles_again_when_it_did_not_hear_that_it_had(
     engine = Engine(far, workshop.app.kinds)
     job = workshop.new_job(engine, "held", 7)
     async with working(engine):
-        await store.submit(job, engine.clock.now())
+        await store.jobs.submit(job, engine.clock.now())
         await workshop.started()
         proxy.cut_on("SELECT 1")
         workshop.gate.set()
         await proxy.has_cut.wait()
         await check_that_each_succeeded_once(Engine(store, workshop.app.kinds), [job])
     assert await states_of(store, job.id) == ["queued", "running", "succeeded"]
-    assert await store.workers() == []
-    assert (await store.counters()).get("stale_writes", 0) == 0
+    assert await store.workers.list_workers() == []
+    assert (await store.maintenance.read_counters()).get("stale_writes", 0) == 0
 
 
 @pytest.mark.parametrize("is_lost", [False, True], ids=["answered", "lost"])
@@ -363,7 +363,7 @@ async def test_what_had_to_be_asked_for_again_still_wakes_those_who_wait_for_it(
     verb: str,
     is_lost: bool,
 ) -> None:
-    await store.register_worker(worker_info(WORKER))
+    await store.workers.register_worker(worker_info(WORKER))
     lease = await run_job(store)
     topic = {"cancel": Topic.CANCELS, "settle": Topic.CHANGES, "remove_worker": Topic.WORK}[verb]
     woken = store.subscribe(topic)
@@ -378,12 +378,12 @@ async def test_what_had_to_be_asked_for_again_still_wakes_those_who_wait_for_it(
         proxy.cut_on("COMMIT")
     match verb:
         case "cancel":
-            await far.cancel(DEFAULT_TENANT, lease.job_id, NOW)
+            await far.jobs.cancel(DEFAULT_TENANT, lease.job_id, NOW)
         case "settle":
             await settle(far, lease, Succeeded("1"))
         case _:
-            await far.remove_worker(WORKER, None, NOW)
-            assert (await store.get(DEFAULT_TENANT, lease.job_id)).state is State.QUEUED
+            await far.workers.remove_worker(WORKER, None, NOW)
+            assert (await store.jobs.get(DEFAULT_TENANT, lease.job_id)).state is State.QUEUED
     assert proxy.cuts == is_lost
     assert await woken.wait(BOUND_S) is True
 
@@ -397,7 +397,7 @@ async def test_a_process_frozen_in_a_transaction_does_not_keep_its_jobs_from_oth
     dsn: str, schema: str, store: PostgresStore, within_a_statement: bool
 ) -> None:
     store._database.stalled_ms = 200
-    await store.register_worker(worker_info(WORKER))
+    await store.workers.register_worker(worker_info(WORKER))
     lease = await run_job(store)
     frozen = database.Database(dsn, connections=2)
     frozen.stalled_ms = 200
@@ -415,8 +415,8 @@ async def test_a_process_frozen_in_a_transaction_does_not_keep_its_jobs_from_oth
     settling = asyncio.create_task(frozen.run(settle_slowly, repeatable=False))
     await locked.wait()
     async with asyncio.timeout(BOUND_S):
-        assert await store.remove_worker(WORKER, 0, NOW) == 1
-    assert (await store.get(DEFAULT_TENANT, lease.job_id)).state is State.QUEUED
+        assert await store.workers.remove_worker(WORKER, 0, NOW) == 1
+    assert (await store.jobs.get(DEFAULT_TENANT, lease.job_id)).state is State.QUEUED
     thawed.set()
     with pytest.raises(StoreUnavailable):
         await settling

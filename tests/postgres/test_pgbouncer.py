@@ -66,26 +66,26 @@ async def test_many_callers_share_few_connections_and_disturb_nobody(pooled: Pos
     """Eight connections of ours on four of the server's, all busy with all kinds of work."""
     workers = [f"worker-{n}" for n in range(6)]
     for worker in workers:
-        await pooled.register_worker(worker_info(worker))
+        await pooled.workers.register_worker(worker_info(worker))
     single = [new_job() for _ in range(200)]
     batches = [[new_job() for _ in range(20)] for _ in range(5)]
     jobs = len(single) + 100
 
     async def work(worker: str) -> int:
         settled = 0
-        while any(queue.ready or queue.running for queue in await pooled.queues()):
-            claims = (await pooled.claim(worker, ["mail"], 5, NOW)).claims
+        while any(queue.ready or queue.running for queue in await pooled.queues.list_queues()):
+            claims = (await pooled.workers.claim(worker, ["mail"], 5, NOW)).claims
             settlements = [Settlement(claim.lease, Succeeded("1")) for claim in claims]
-            answers = await pooled.settle(settlements, NOW) if settlements else []
+            answers = await pooled.workers.settle(settlements, NOW) if settlements else []
             assert all(answers)
             settled += len(answers)
-            await pooled.beat(worker)
-            await pooled.get_many([(job.tenant, job.id) for job in single[:7]])
+            await pooled.workers.heartbeat(worker)
+            await pooled.jobs.get_many([(job.tenant, job.id) for job in single[:7]])
         return settled
 
     await asyncio.gather(
-        *(pooled.submit(job, NOW) for job in single),
-        *(pooled.submit_batch(batch, NOW) for batch in batches),
+        *(pooled.jobs.submit(job, NOW) for job in single),
+        *(pooled.jobs.submit_batch(batch, NOW) for batch in batches),
     )
     async with asyncio.timeout(LONG):
         settled = await asyncio.gather(*(work(worker) for worker in workers))
@@ -104,7 +104,7 @@ async def test_jobs_start_by_the_poll_alone(pooled: PostgresStore, dsn: str, sch
     async with working(Engine(pooled, workshop.app.kinds), Settings(concurrency=4)):
         for n in range(3):
             job = workshop.new_job(engine, "quick", n)
-            await submitting.submit(job, engine.clock.now())
+            await submitting.jobs.submit(job, engine.clock.now())
             await check_that_each_succeeded_once(engine, [job])
     assert set(workshop.starts.values()) == {1}
     await submitting.close()
@@ -120,7 +120,7 @@ async def test_with_a_direct_address_to_listen_at_they_start_by_notify(
     signal = here.subscribe(Topic.WORK)
     assert await signal.wait(LONG)  # it listens
     for _ in range(3):
-        await there.submit(new_job(), NOW)
+        await there.jobs.submit(new_job(), NOW)
         assert await signal.wait(LONG) is True
     await here.close()
     await there.close()
@@ -140,7 +140,7 @@ async def test_where_the_address_to_listen_at_is_a_pooler_s_too_the_poll_wakes(
         signal = here.subscribe(Topic.WORK)
         assert await signal.wait(LONG)
         for _ in range(3):
-            await there.submit(new_job(), NOW)
+            await there.jobs.submit(new_job(), NOW)
             assert await signal.wait(LONG) is True
     finally:
         await here.close()
@@ -154,8 +154,8 @@ async def test_a_pooler_that_is_started_again_is_found_again(
         store = PostgresStore(bouncer.dsn, schema=schema, connections=4, poll_s=0.05)
         await store.open()
         before, after = new_job(), new_job()
-        await store.submit(before, NOW)
+        await store.jobs.submit(before, NOW)
         await asyncio.to_thread(bouncer.restart)
-        await store.submit(after, NOW)
+        await store.jobs.submit(after, NOW)
         assert {job.id for job in await everything(store)} == {before.id, after.id}
         await store.close()

@@ -97,7 +97,7 @@ async def test_a_role_that_may_only_use_the_tables_is_woken(
     await there.open()
     signal = here.subscribe(Topic.WORK)
     assert await signal.wait(30)  # it listens
-    await there.submit(new_job(), NOW)
+    await there.jobs.submit(new_job(), NOW)
     assert await signal.wait(30)
     await here.close()
     await there.close()
@@ -144,5 +144,5 @@ async def test_a_role_that_may_not_write_hears_what_it_lacks(
     store = PostgresStore(as_role(dsn, user), schema=schema, connections=2)
     await store.open()
     with pytest.raises(ConfigurationError, match="permission denied"):
-        await store.submit(new_job(), NOW)
+        await store.jobs.submit(new_job(), NOW)
     await store.close()

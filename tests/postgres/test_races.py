@@ -41,8 +41,8 @@ _SOMEBODY_IS = "SELECT FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(
 
 @pytest.fixture
 async def leases(store: PostgresStore) -> list[Lease]:
-    await store.register_worker(worker_info(WORKER))
-    await store.submit_batch([new_job() for _ in range(3)], NOW)
+    await store.workers.register_worker(worker_info(WORKER))
+    await store.jobs.submit_batch([new_job() for _ in range(3)], NOW)
     return [each.lease for each in await claim(store)]
 
 
@@ -115,12 +115,12 @@ async def test_jobs_are_settled_together_though_the_row_of_one_changes_just_then
     dsn: str, store: PostgresStore, leases: list[Lease], outcome: Outcome
 ) -> None:
     ends = [Settlement(lease, outcome) for lease in leases]
-    answers = await while_row_changes(dsn, store, leases[1], store.settle(ends, NOW))
+    answers = await while_row_changes(dsn, store, leases[1], store.workers.settle(ends, NOW))
     assert answers == [True] * 3
     for lease in leases:
         job = await job_of(store, lease)
         assert job.state.is_terminal
-        log = [event.seq for event in await store.events(TENANT, job.id, 0, 10)]
+        log = [event.seq for event in await store.jobs.list_events(TENANT, job.id, 0, 10)]
         assert (job.last_event, log) == (3, [1, 2, 3])
 
 
@@ -130,19 +130,19 @@ async def test_steps_are_in_the_log_though_the_row_of_their_job_changes_just_the
 ) -> None:
     lease = leases[0]
     steps = tuple(new_step(seq, f"step {seq}") for seq in range(count))
-    report = store.report(lease, Report(steps=steps), NOW)
+    report = store.workers.report(lease, Report(steps=steps), NOW)
     assert await while_row_changes(dsn, store, lease, report)
-    assert await store.report(lease, Report(steps=(new_step(5, "next"),)), NOW)
+    assert await store.workers.report(lease, Report(steps=(new_step(5, "next"),)), NOW)
     assert await settle(store, lease, Succeeded("1"))
-    log = [event.seq for event in await store.events(TENANT, lease.job_id, 0, 10)]
+    log = [event.seq for event in await store.jobs.list_events(TENANT, lease.job_id, 0, 10)]
     assert log == list(range(1, count + 5))
 
 
 async def test_what_another_worker_holds_by_now_is_not_lost_with_the_one_that_had_it(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.register_worker(worker_info(WORKER))
-    await store.register_worker(worker_info(OTHER_WORKER))
+    await store.workers.register_worker(worker_info(WORKER))
+    await store.workers.register_worker(worker_info(OTHER_WORKER))
     lease = await run_job(store)
     taken: list[Lease] = []
 
@@ -151,20 +151,20 @@ async def test_what_another_worker_holds_by_now_is_not_lost_with_the_one_that_ha
         taken.extend(each.lease for each in await claim(store, worker=OTHER_WORKER))
 
     between(monkeypatch, store._sql.held_by, release_and_claim)
-    assert await store.remove_worker(WORKER, 0, NOW) == 0
-    [held] = await store.held_by(OTHER_WORKER)
+    assert await store.workers.remove_worker(WORKER, 0, NOW) == 0
+    [held] = await store.workers.list_held_jobs(OTHER_WORKER)
     assert [held.lease] == taken
 
 
 async def test_a_limit_counts_what_a_claim_under_way_has_taken_without_knowing_it(
     dsn: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.register_worker(worker_info(WORKER))
-    await store.submit_batch([new_job(tenant="one"), new_job(tenant="two")], NOW)
+    await store.workers.register_worker(worker_info(WORKER))
+    await store.jobs.submit_batch([new_job(tenant="one"), new_job(tenant="two")], NOW)
     limiting: list[asyncio.Task[None]] = []
 
     async def limit() -> None:
-        limiting.append(asyncio.create_task(store.limit_queue("default", 1)))
+        limiting.append(asyncio.create_task(store.queues.limit_queue("default", 1)))
         await until_done_or_held_up(dsn, limiting[0])
 
     between(monkeypatch, store._sql.before_turns, limit)
@@ -176,21 +176,23 @@ async def test_a_limit_counts_what_a_claim_under_way_has_taken_without_knowing_i
 async def test_a_job_that_is_being_forked_is_deleted_afterwards(
     dsn: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.register_worker(worker_info(WORKER))
+    await store.workers.register_worker(worker_info(WORKER))
     lease = await run_job(store)
-    await store.send(TENANT, lease.job_id, "go", "1", NOW)
+    await store.jobs.send_event(TENANT, lease.job_id, "go", "1", NOW)
     took = new_step(0, "go", id=StepId(Op.EVENT, "go", None, 0))
-    assert await store.report(lease, Report(steps=(took,)), NOW)
+    assert await store.workers.report(lease, Report(steps=(took,)), NOW)
     assert await settle(store, lease, GaveUp(BOOM))
     deleting: list[asyncio.Task[Any]] = []
 
     async def delete() -> None:
-        deleting.append(asyncio.create_task(store.delete(TENANT, lease.job_id, NOW)))
+        deleting.append(asyncio.create_task(store.jobs.delete(TENANT, lease.job_id, NOW)))
         await until_done_or_held_up(dsn, deleting[0])
 
     between(monkeypatch, store._sql.copy_steps, delete)
     fork = new_job(forked_from=lease.job_id)
-    await store.fork(lease.job_id, 5, fork, NOW)
+    await store.jobs.fork(lease.job_id, 5, fork, NOW)
     await deleting[0]
-    assert [step.id.name for step in await store.steps(TENANT, fork.id)] == ["go"]
-    assert [message.name for message in await store.messages(TENANT, fork.id)] == ["go"]
+    assert [step.id.name for step in await store.jobs.list_steps(TENANT, fork.id)] == ["go"]
+    assert [message.name for message in await store.jobs.list_sent_events(TENANT, fork.id)] == [
+        "go"
+    ]

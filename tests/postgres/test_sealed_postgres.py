@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ async def test_nothing_can_be_read_without_the_key(dsn: str, schema: str, tmp_pa
     settings = Settings(database=dsn, schema=schema, blobs=f"file://{blobs}", connections=4)
     async with opened(settings, OLD) as engine:
         ids = await fill(engine, tmp_path / "scratch")
-        below = engine.store._store  # type: ignore[attr-defined]  # the one that knows no key
+        below: Any = engine.store.inner  # type: ignore[attr-defined]  # has no key
 
         assert await tables_with_the_word(below) == []
         assert found_in(blobs) == []
@@ -33,7 +34,7 @@ async def test_the_look_is_worth_something(dsn: str, schema: str, tmp_path: Path
     settings = Settings(database=dsn, schema=schema, blobs=where, connections=4, pepper="p" * 16)
     async with opened(settings, "") as engine:
         await fill(engine, tmp_path / "scratch")
-        below = engine.store._store  # type: ignore[attr-defined]  # the one that knows no key
+        below: Any = engine.store.inner  # type: ignore[attr-defined]  # has no key
         said_in = {"jobs", "steps", "events", "messages", "artifacts", "schedules"}
         assert said_in <= set(await tables_with_the_word(below))
     assert found_in(tmp_path / "blobs") != []

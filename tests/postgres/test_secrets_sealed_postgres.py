@@ -46,6 +46,6 @@ async def test_without_a_pepper_what_needs_a_secret_is_refused(
         with pytest.raises(KeyMissing, match="COATCHECK_PEPPER"):
             await engine.submit(Submission("other", '"x"', webhook=ASKED))
         assert await engine.webhooks.page() == []
-        assert await engine.store.list_jobs(JobFilter("default")) == []
+        assert await engine.store.jobs.list_jobs(JobFilter("default")) == []
         await engine.submit(Submission("other", '"x"'))
     assert rows() == "[]"

@@ -105,7 +105,7 @@ async def test_a_killed_worker_s_job_is_back_within_a_lease_and_two_sweeps_and_e
     )
     check(run)
     assert states == ["queued", "running", "queued", "running", "succeeded"]
-    assert await store.workers() == []
+    assert await store.workers.list_workers() == []
     await store.close()
 
 

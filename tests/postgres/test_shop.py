@@ -51,11 +51,11 @@ async def _place_orders(dsn: str, shop: ModuleType) -> None:
     await store.open()
     try:
         await connection.execute("CREATE TEMPORARY TABLE orders (id serial, product text NOT NULL)")
-        job = await store.get("default", await shop.place_order(connection, "coat"))
+        job = await store.jobs.get("default", await shop.place_order(connection, "coat"))
         assert job.kind == "confirm"
         with pytest.raises(asyncpg.NotNullViolationError):
             await shop.place_order(connection, None)
-        (queue,) = await store.queues()
+        (queue,) = await store.queues.list_queues()
         assert queue.ready == 1
     finally:
         await store.close()

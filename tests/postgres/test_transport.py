@@ -61,9 +61,9 @@ def test_what_is_the_same_for_all_is_sent_once_where_that_is_enough() -> None:
 @pytest.mark.parametrize("text", ["", SEPARATOR, NOTHING, f"{NOTHING}{SEPARATOR}", "ü\t\\"])
 async def test_a_job_may_hold_any_text(store: PostgresStore, text: str) -> None:
     jobs = [new_job(labels="{}", correlation_id=text), new_job(correlation_id="other"), new_job()]
-    await store.submit_batch(jobs, NOW)
-    await store.submit(one := new_job(correlation_id=text, traceparent=text), NOW)
-    found = [(await store.get(DEFAULT_TENANT, job.id)).correlation_id for job in [*jobs, one]]
+    await store.jobs.submit_batch(jobs, NOW)
+    await store.jobs.submit(one := new_job(correlation_id=text, traceparent=text), NOW)
+    found = [(await store.jobs.get(DEFAULT_TENANT, job.id)).correlation_id for job in [*jobs, one]]
     assert found == [text, "other", None, text]
 
 
@@ -72,9 +72,9 @@ async def test_jobs_that_differ_in_everything_are_told_apart(store: PostgresStor
     second = new_job(queue="b", priority=2, surface="two", tenant="y", public_id=None)
     same_id = second._replace(tenant="x", kind="chart", run_at=NOW + 5)
     jobs = [first, second, same_id]
-    await store.submit_batch(jobs, NOW)
+    await store.jobs.submit_batch(jobs, NOW)
     for job in jobs:
-        found = await store.get(job.tenant, job.id)
+        found = await store.jobs.get(job.tenant, job.id)
         assert (found.queue, found.priority, found.surface) == (
             job.queue,
             job.priority,
@@ -89,16 +89,16 @@ async def test_jobs_that_differ_in_everything_are_told_apart(store: PostgresStor
 
 async def test_among_new_jobs_one_that_is_there_is_left_alone(store: PostgresStore) -> None:
     there = new_job(priority=1)
-    await store.submit(there, NOW)
+    await store.jobs.submit(there, NOW)
     batch = [new_job(), there._replace(priority=2), new_job()]
-    await store.submit_batch(batch, NOW + 1)
-    found = [await store.get(DEFAULT_TENANT, job.id) for job in batch]
+    await store.jobs.submit_batch(batch, NOW + 1)
+    found = [await store.jobs.get(DEFAULT_TENANT, job.id) for job in batch]
     assert [job.priority for job in found] == [0, 1, 0]
     for job in batch:
-        assert len(await store.events(DEFAULT_TENANT, job.id, 0, 10)) == 1
+        assert len(await store.jobs.list_events(DEFAULT_TENANT, job.id, 0, 10)) == 1
 
 
 async def test_of_two_with_one_id_in_a_batch_the_first_counts(store: PostgresStore) -> None:
     first = new_job(priority=1)
-    await store.submit_batch([first, first._replace(priority=2)], NOW)
-    assert (await store.get(DEFAULT_TENANT, first.id)).priority == 1
+    await store.jobs.submit_batch([first, first._replace(priority=2)], NOW)
+    assert (await store.jobs.get(DEFAULT_TENANT, first.id)).priority == 1

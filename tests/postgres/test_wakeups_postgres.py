@@ -58,7 +58,7 @@ async def test_a_submit_here_wakes_another_process(
 ) -> None:
     with another_process("subscribe", dsn, schema) as process:
         assert await asyncio.to_thread(process.says) == "waiting"
-        await store.submit(new_job(), NOW)
+        await store.jobs.submit(new_job(), NOW)
         assert await asyncio.to_thread(process.says) == "woken"
         process.finish()
 
@@ -67,7 +67,7 @@ async def test_only_the_topic_that_was_touched_wakes(
     store: PostgresStore, other: PostgresStore
 ) -> None:
     work, cancels = await listening(other), other.subscribe(Topic.CANCELS)
-    await store.submit(new_job(), NOW)
+    await store.jobs.submit(new_job(), NOW)
     assert await work.wait(LONG)
     assert await cancels.wait(0) is False
 
@@ -78,8 +78,8 @@ async def test_topics_that_are_added_later_are_woken_too(
     await listening(other)
     cancels, changes = other.subscribe(Topic.CANCELS), other.subscribe(Topic.CHANGES)
     job = new_job()
-    await store.submit(job, NOW)
-    await store.cancel(job.tenant, job.id, NOW)
+    await store.jobs.submit(job, NOW)
+    await store.jobs.cancel(job.tenant, job.id, NOW)
     assert await cancels.wait(LONG)
     assert await changes.wait(LONG)
 
@@ -88,15 +88,15 @@ async def test_of_a_stream_of_reports_the_last_is_told_too(
     store: PostgresStore, other: PostgresStore
 ) -> None:
     reports, changes = await listening(other, Topic.REPORTS), other.subscribe(Topic.CHANGES)
-    await store.register_worker(worker_info(WORKER))
+    await store.workers.register_worker(worker_info(WORKER))
     lease = await run_job(store, new_job())
     assert await changes.wait(LONG)
     for done in range(1, 51):
-        assert await store.report(lease, Report(Progress(done)), NOW)
+        assert await store.workers.report(lease, Report(Progress(done)), NOW)
     seen = 0.0
     while seen < 50:  # as long as it is not the last, there is another wake-up to come
         assert await reports.wait(LONG)
-        progress = (await other.get(lease.tenant, lease.job_id)).progress
+        progress = (await other.jobs.get(lease.tenant, lease.job_id)).progress
         seen = 0.0 if progress is None else progress.done
     assert await changes.wait(0) is False
 
@@ -112,12 +112,12 @@ async def test_a_lost_listening_connection_is_opened_again_and_what_was_missed_i
         [listener] = await backends(dsn) - before
         await terminate(dsn, listener)
         job = new_job()
-        await store.submit(job, NOW)  # nobody may hear of it
+        await store.jobs.submit(job, NOW)  # nobody may hear of it
         assert await signal.wait(LONG) is True
-        assert (await waiting.get(DEFAULT_TENANT, job.id)).id == job.id
+        assert (await waiting.jobs.get(DEFAULT_TENANT, job.id)).id == job.id
         while await signal.wait(1):
             pass  # it polls; once it listens again it is silent
-        await store.submit(new_job(), NOW)
+        await store.jobs.submit(new_job(), NOW)
         assert await signal.wait(LONG) is True
     finally:
         await waiting.close()
@@ -138,7 +138,7 @@ async def test_where_listening_is_impossible_the_poll_alone_wakes(
     try:
         signals = [deaf.subscribe(topic) for topic in Topic]
         for _ in range(2):
-            await store.submit(new_job(), NOW)
+            await store.jobs.submit(new_job(), NOW)
             for signal in signals:  # a poll cannot tell what happened
                 assert await signal.wait(LONG) is True
     finally:
@@ -172,7 +172,7 @@ async def test_another_schema_wakes_nobody_here(store: PostgresStore, dsn: str) 
         await connection.execute("""SELECT pg_notify('neighbours', 'x work changes cancels')""")
         await connection.close()
         assert await own.wait(LONG) is True  # so it has been delivered everywhere
-        await neighbours.submit(new_job(), NOW)
+        await neighbours.jobs.submit(new_job(), NOW)
         assert await own.wait(LONG) is True
         assert await signal.wait(SHORT) is False
     finally:
@@ -190,5 +190,5 @@ async def test_a_notification_that_makes_no_sense_is_passed_over(
     connection = await asyncpg.connect(dsn)
     await connection.execute("SELECT pg_notify($1, $2)", schema, payload)
     await connection.close()
-    await store.submit(new_job(), NOW)
+    await store.jobs.submit(new_job(), NOW)
     assert await signal.wait(LONG) is True

@@ -11,8 +11,8 @@ from coatcheck.model.outcome import Succeeded, Waiting
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import child_finished
 from coatcheck.store.base import Settlement
-from coatcheck.store.postgres import jobs, waiters
-from coatcheck.store.postgres.jobs import SettleEffects, key_of
+from coatcheck.store.postgres import job_operations, waiters
+from coatcheck.store.postgres.job_operations import SettleEffects, key_of
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import (
     NOW,
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_job_that_begins_to_wait_while_another_is_woken_is_woken_as_well(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.register_worker(worker_info(WORKER))
+    await store.workers.register_worker(worker_info(WORKER))
     parents = [await run_job(store) for _ in range(2)]
     for parent in parents:
         await spawn(store, parent)
@@ -42,7 +42,9 @@ async def test_a_job_that_begins_to_wait_while_another_is_woken_is_woken_as_well
 
     async def begin_to_wait(lease: Lease, outcome: Waiting) -> None:
         item = Settlement(lease, outcome)
-        _, _, after = await store._database.run(lambda db: jobs.settle(db, store._sql, [item], NOW))
+        _, _, after = await store._database.run(
+            lambda db: job_operations.settle(db, store._sql, [item], NOW)
+        )
         begun.append(after)
 
     class Between:
@@ -66,11 +68,11 @@ async def test_a_job_that_begins_to_wait_while_another_is_woken_is_woken_as_well
         "wake_those_who_wait_for",
         lambda db, *rest: wake(Between(db), *rest),
     )
-    assert await store.settle(
+    assert await store.workers.settle(
         [Settlement(lease, Succeeded("1")) for lease in children.values()], NOW + 1
     ) == [True, True]
     [after] = begun
     assert after.waiting == [key_of(parents[1])]
-    await store._following.follow(after, NOW + 2)
+    await store._after_commit.follow(after, NOW + 2)
     found = [await job_of(store, parent) for parent in parents]
     assert [(job.state, job.reason) for job in found] == [(State.QUEUED, Reason.WOKEN)] * 2

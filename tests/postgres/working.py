@@ -92,6 +92,6 @@ async def check_that_each_succeeded_once(engine: Engine, jobs: Sequence[JobInser
 
 async def states_of(store: Store, job_id: str, tenant: str = DEFAULT_TENANT) -> list[str]:
     """Return the states a job's log tells of, in order; its entries are numbered without gaps."""
-    events = await store.events(tenant, job_id, 0, 1000)
+    events = await store.jobs.list_events(tenant, job_id, 0, 1000)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     return [json.loads(event.data)["state"] for event in events if event.type is EventType.STATE]

@@ -92,7 +92,7 @@ class World:
     async def work(self, *workers: str) -> None:
         """Make workers known."""
         for worker in workers or (WORKER,):
-            await self.stores[0].register_worker(worker_info(worker))
+            await self.stores[0].workers.register_worker(worker_info(worker))
 
     async def claim(
         self,
@@ -104,7 +104,7 @@ class World:
     ) -> list[Lease]:
         """Claim jobs, and remember who was given which."""
         self.asked[worker] = self.told()
-        claimed = await store.claim(worker, kinds, limit, NOW, limits)
+        claimed = await store.workers.claim(worker, kinds, limit, NOW, limits)
         leases = [each.lease for each in claimed.claims]
         self.leases += [(lease, worker) for lease in leases]
         return leases
@@ -114,12 +114,12 @@ class World:
     ) -> list[Lease]:
         """Have a worker run new jobs."""
         jobs = [job_for_long(kind, **fields) for _ in range(count)]
-        await store.submit_batch(jobs, NOW)
+        await store.jobs.submit_batch(jobs, NOW)
         return sorted(await self.claim(store, [kind], limit=count))
 
     async def settle(self, store: PostgresStore, *ends: tuple[Lease, Outcome]) -> None:
         """End attempts in one write."""
-        answers = await store.settle([Settlement(*end) for end in ends], LATER)
+        answers = await store.workers.settle([Settlement(*end) for end in ends], LATER)
         for (lease, outcome), answer in zip(ends, answers, strict=True):
             self.settled.append((lease, outcome, answer))
             if isinstance(outcome, Waiting) and answer:
@@ -127,56 +127,58 @@ class World:
 
     async def report(self, store: PostgresStore, lease: Lease, *steps: Step) -> None:
         """Write steps down."""
-        if await store.report(lease, Report(steps=steps), LATER):
+        if await store.workers.report(lease, Report(steps=steps), LATER):
             self.steps += [(lease.job_id, step.seq) for step in steps]
 
     async def log(self, store: PostgresStore, lease: Lease) -> None:
         """Add an entry to a job's log."""
-        await store.report(lease, Report(events=(NewJobEvent(EventType.LOG, '{"n":1}'),)), LATER)
+        await store.workers.report(
+            lease, Report(events=(NewJobEvent(EventType.LOG, '{"n":1}'),)), LATER
+        )
 
     async def say_nothing(self, store: PostgresStore, lease: Lease) -> None:
         """Write a report that says nothing new."""
-        await store.report(lease, Report(), LATER)
+        await store.workers.report(lease, Report(), LATER)
 
     async def spawn(self, store: PostgresStore, lease: Lease, count: int = 1) -> list[JobInsert]:
         """Have a running job spawn others."""
         children = tuple(lasting(child_of(lease)) for _ in range(count))
-        await store.report(lease, Report(children=children), LATER)
+        await store.workers.report(lease, Report(children=children), LATER)
         return list(children)
 
     async def send(self, store: PostgresStore, job_id: str, name: str) -> None:
         """Send an event."""
-        await store.send(TENANT, job_id, name, "1", LATER)
+        await store.jobs.send_event(TENANT, job_id, name, "1", LATER)
         self.sent.append((job_id, name))
 
     async def cancel(self, store: PostgresStore, job_id: str) -> None:
         """Cancel a job."""
-        await store.cancel(TENANT, job_id, LATER)
+        await store.jobs.cancel(TENANT, job_id, LATER)
 
     async def resume(self, store: PostgresStore, job_id: str) -> None:
         """Resume a job."""
-        await store.resume(TENANT, job_id, LATER)
+        await store.jobs.resume(TENANT, job_id, LATER)
         self.resumed.add(job_id)
 
     async def delete(self, store: PostgresStore, job_id: str) -> None:
         """Delete a job."""
-        await store.delete(TENANT, job_id, LATER)
+        await store.jobs.delete(TENANT, job_id, LATER)
 
     async def remove(self, store: PostgresStore, worker: str) -> None:
         """Take a worker for lost."""
-        await store.remove_worker(worker, 0, LATER)
+        await store.workers.remove_worker(worker, 0, LATER)
 
     async def limit(self, store: PostgresStore, most: int = 5) -> None:
         """Give the jobs' queue a limit, for which what runs counts."""
-        await store.limit_queue("default", most)
+        await store.queues.limit_queue("default", most)
 
     async def replace(self, store: PostgresStore, changes: Sequence[TextChange]) -> None:
         """Write inputs anew, as when their key is changed."""
-        await store.replace_texts(EncryptedColumn("jobs", ("tenant", "id"), "input"), changes)
+        await store.rekey.replace_texts(EncryptedColumn("jobs", ("tenant", "id"), "input"), changes)
 
     async def sweep(self, store: PostgresStore, now: int = LATER) -> None:
         """Sweep once."""
-        await store.sweep(now)
+        await store.maintenance.sweep(now)
 
 
 def lasting(job: JobInsert, attempts: int = 5) -> JobInsert:

@@ -18,6 +18,7 @@ from coatcheck.http.endpoint import ANY, Endpoint, EndpointResponse
 from coatcheck.http.surfaces.base import Surface
 from coatcheck.http.surfaces.submit import submit_idempotent
 from coatcheck.model.job import Job
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.relay.call import StoredCall, StoredResponse
 from coatcheck.relay.credentials import OWNER, CallEncryption
 from coatcheck.relay.fork import forks_of
@@ -77,7 +78,9 @@ class Door(Surface):
             KIND,
             retries=self._terms.retries,
             on_lost=self._on_lost,
-            fork_input=forks_of(StoredCall, lambda: self._secrecy, self.name),
+            surface=SurfaceOptions(
+                fork_input=forks_of(StoredCall, lambda: self._secrecy, self.name)
+            ),
         )(call)
 
     def _service(self) -> Upstream:

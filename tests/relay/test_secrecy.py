@@ -22,35 +22,35 @@ def secrecy(pepper: bytes = b"p" * 32) -> CallEncryption:
 
 @pytest.mark.parametrize("part", Binding._fields)
 def test_credentials_are_encrypted_for_one_job_and_one_pepper(part: str) -> None:
-    sealed = secrecy().seal([("authorization", SECRET)], MINE)
+    sealed = secrecy().encrypt([("authorization", SECRET)], MINE)
     assert sealed is not None
     assert "s3cret" not in sealed
-    assert secrecy().open(sealed, MINE) == [("authorization", SECRET)]
+    assert secrecy().decrypt(sealed, MINE) == [("authorization", SECRET)]
     with pytest.raises(BlobDamaged):
-        secrecy().open(sealed, MINE._replace(**{part: "other"}), by_rule=True)
+        secrecy().decrypt(sealed, MINE._replace(**{part: "other"}), by_rule=True)
     with pytest.raises(BlobDamaged):
-        secrecy(b"q" * 32).open(sealed, MINE)
+        secrecy(b"q" * 32).decrypt(sealed, MINE)
     for text in ("nonsense", sealed.partition(":")[2], f"relay:{sealed.partition(':')[2]}"):
         with pytest.raises(BlobDamaged):
-            secrecy().open(text, MINE, by_rule=True)
+            secrecy().decrypt(text, MINE, by_rule=True)
 
 
 def test_parts_of_a_binding_cannot_be_shifted_into_each_other() -> None:
-    sealed = secrecy().seal([("authorization", SECRET)], Binding("a", "b", "c", None))
+    sealed = secrecy().encrypt([("authorization", SECRET)], Binding("a", "b", "c", None))
     for other in (Binding("a", "b", "c", ""), Binding('a", "b', "c", "", None)):
         with pytest.raises(BlobDamaged):
-            secrecy().open(sealed, other)
+            secrecy().decrypt(sealed, other)
 
 
 def test_credentials_of_an_earlier_version_are_opened_where_no_client_can_have_put_them() -> None:
     key = hmac.digest(b"p" * 32, b"coatcheck relay credentials", "sha256")
     text = json.dumps([("authorization", SECRET)])
-    sealed = Keyring({"relay": key}).seal(text, "rule").removeprefix(PREFIX)
-    assert secrecy().open(sealed, MINE, by_rule=True) == [("authorization", SECRET)]
+    sealed = Keyring({"relay": key}).encrypt(text, "rule").removeprefix(PREFIX)
+    assert secrecy().decrypt(sealed, MINE, by_rule=True) == [("authorization", SECRET)]
     with pytest.raises(BlobDamaged):
-        secrecy().open(sealed, MINE)
+        secrecy().decrypt(sealed, MINE)
     with pytest.raises(BlobDamaged):
-        secrecy().open(sealed, MINE._replace(rule="other"), by_rule=True)
+        secrecy().decrypt(sealed, MINE._replace(rule="other"), by_rule=True)
 
 
 def test_an_owner_is_told_by_the_first_credential() -> None:

@@ -88,7 +88,7 @@ async def test_copied_credentials_cannot_be_used_by_another_job(staged: Any) -> 
     async with staged(says(), works=False) as cast:
         engine = cast.server.engine
         source = await engine.get(await cast.call(), "acme")
-        stolen = await engine.store.input_of("acme", source.id)
+        stolen = await engine.store.jobs.get_input("acme", source.id)
         assert "canary-token" not in stolen
         # As if a check at an entry point were missing.
         copy = Submission(KIND, stolen, surface="proxy", labels=source.labels, trusted=True)
@@ -174,7 +174,7 @@ async def test_no_other_job_answers_an_open_connection(staged: Any) -> None:
         [found] = (await cast.admin.get("/v1/jobs")).json()["jobs"]
         fork = await cast.caller.post(f"/v1/jobs/{found['id']}/fork", json={"from_step": 0})
         await cast.ended(fork.json()["id"])
-        stored = json.loads(await cast.server.engine.store.input_of("acme", found["id"]))
+        stored = json.loads(await cast.server.engine.store.jobs.get_input("acme", found["id"]))
         assert len(stored["line"]) == 32
         # As if a check at an entry point were missing.
         call = {"method": "POST", "path": "/reports/y", "line": stored["line"]}
@@ -281,7 +281,7 @@ def former(folder: Path, call: dict[str, Any]) -> dict[str, Any]:
     """Return a call with credentials as an earlier version has stored it."""
     pepper = pepper_for(Settings(database=f"sqlite:///{folder}/jobs.db")).read_or_make()
     key = hmac.digest(pepper, b"coatcheck relay credentials", "sha256")
-    sealed = Keyring({"relay": key}).seal(json.dumps([("authorization", TOKEN)]), KIND)
+    sealed = Keyring({"relay": key}).encrypt(json.dumps([("authorization", TOKEN)]), KIND)
     return {
         **call,
         "credentials": sealed.removeprefix(PREFIX),

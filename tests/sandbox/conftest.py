@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from coatcheck.sandbox import SandboxAccess, SandboxBackend, SandboxLimits, confine
-from coatcheck.sandbox.detect import why_not
+from coatcheck.sandbox.detect import why_unavailable
 from coatcheck.sandbox.runtime import PROGRAMS
 from tests.debian import program_of
 
@@ -24,16 +24,16 @@ PYTHON = os.path.realpath(shutil.which("python3", path=PROGRAMS) or sys.executab
 Attempt = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def _or_skip(strength: SandboxBackend) -> SandboxBackend:
-    if strength is SandboxBackend.BUBBLEWRAP:
+def _or_skip(backend: SandboxBackend) -> SandboxBackend:
+    if backend is SandboxBackend.BUBBLEWRAP:
         program_of("bubblewrap", "bwrap")
-    if (reason := why_not(strength)) is not None:
-        pytest.skip(f"{strength.value}: {reason}")
-    return strength
+    if (reason := why_unavailable(backend)) is not None:
+        pytest.skip(f"{backend.value}: {reason}")
+    return backend
 
 
 @pytest.fixture(params=list(SandboxBackend), ids=str)
-def strength(request: pytest.FixtureRequest) -> SandboxBackend:
+def backend(request: pytest.FixtureRequest) -> SandboxBackend:
     """Each strength, the weakest too."""
     return _or_skip(request.param)
 
@@ -65,7 +65,7 @@ def attempt(folder: Path) -> Attempt:
 
     def run(
         source: str,
-        strength: SandboxBackend,
+        backend: SandboxBackend,
         *,
         read: tuple[Path, ...] = (),
         network: bool = False,
@@ -74,13 +74,13 @@ def attempt(folder: Path) -> Attempt:
     ) -> subprocess.CompletedProcess[str]:
         confined = confine(
             [PYTHON, "-I", "-S", "-c", source],
-            reach=SandboxAccess(
+            access=SandboxAccess(
                 read=(Path(PYTHON).parent.parent, *read), write=(folder,), network=network
             ),
             limits=limits or SandboxLimits(seconds=30, memory_bytes=256 * MIB, processes=8),
-            strength=strength,
+            backend=backend,
         )
-        assert confined.strength is strength
+        assert confined.backend is backend
         return subprocess.run(
             confined.argv,
             **confined.options,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.sandbox.exposure import exposed_files, refuse_exposed_files
+from coatcheck.sandbox.exposure import exposed_files, reject_exposed_files
 from coatcheck.settings import Settings
 
 
@@ -30,7 +30,7 @@ def test_they_are_found(settings: Settings, words: str) -> None:
     assert problem.startswith(words)
     assert "/var/lib/coatcheck" in problem
     with pytest.raises(ConfigurationError, match=words):
-        refuse_exposed_files(settings)
+        reject_exposed_files(settings)
 
 
 @pytest.mark.parametrize(

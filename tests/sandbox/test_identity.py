@@ -16,11 +16,11 @@ from tests.sandbox.conftest import Attempt
 
 
 @pytest.fixture
-def own_users(strength: SandboxBackend) -> SandboxBackend:
-    users = looking.users_in_force(strength)
+def own_users(backend: SandboxBackend) -> SandboxBackend:
+    users = looking.detect_users(backend)
     if users.uids is None:
         pytest.skip(users.why)
-    return strength
+    return backend
 
 
 def test_the_range_can_be_set() -> None:
@@ -39,7 +39,7 @@ def test_a_range_that_makes_no_sense_is_refused(text: str) -> None:
 def test_uids_of_people_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setenv(SETTING, "1-70000")
-    users = looking.users_in_force.__wrapped__(SandboxBackend.RLIMITS)
+    users = looking.detect_users.__wrapped__(SandboxBackend.RLIMITS)
     assert users.uids is None
     assert "not free" in users.why
     assert SETTING in users.advice
@@ -47,7 +47,7 @@ def test_uids_of_people_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_server_that_is_not_root_has_none_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    users = looking.users_in_force.__wrapped__(SandboxBackend.RLIMITS)
+    users = looking.detect_users.__wrapped__(SandboxBackend.RLIMITS)
     assert (users.uids, users.advice) == (None, "")
 
 
@@ -71,9 +71,9 @@ def test_programs_that_run_at_the_same_time_have_different_users(
         folder.mkdir()
         confined = confine(
             ["sh", "-c", "stat -c %u . && read -r line"],
-            reach=SandboxAccess(write=(folder,)),
+            access=SandboxAccess(write=(folder,)),
             limits=SandboxLimits(seconds=60),
-            strength=own_users,
+            backend=own_users,
         )
         process = subprocess.Popen(
             confined.argv, **confined.options, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -110,9 +110,9 @@ def test_a_folder_that_others_cannot_enter_is_used_under_the_servers_uid(
     shut.chmod(0o700)
     confined = confine(
         ["touch", "made"],
-        reach=SandboxAccess(write=(shut / "own",)),
+        access=SandboxAccess(write=(shut / "own",)),
         limits=SandboxLimits(seconds=30),
-        strength=own_users,
+        backend=own_users,
     )
     assert subprocess.run(confined.argv, **confined.options, check=False).returncode == 0
     assert (shut / "own" / "made").stat().st_uid == shut.stat().st_uid

@@ -13,7 +13,7 @@ from coatcheck.sandbox import (
     SandboxBackend,
     SandboxLimits,
     confine,
-    sandbox_in_force,
+    detect_sandbox,
 )
 from coatcheck.sandbox import detect as looking
 
@@ -21,16 +21,16 @@ from coatcheck.sandbox import detect as looking
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A process that has not looked yet, on a machine that can be made poorer."""
-    fresh = looking.sandbox_in_force.__wrapped__
-    monkeypatch.setattr(looking, "sandbox_in_force", fresh)
+    fresh = looking.detect_sandbox.__wrapped__
+    monkeypatch.setattr(looking, "detect_sandbox", fresh)
     return monkeypatch
 
 
 def test_the_strongest_that_works_is_taken() -> None:
-    found = sandbox_in_force()
-    works = [strength for strength in SandboxBackend if looking.why_not(strength) is None]
-    assert found.strength is works[0]
-    assert bool(found.why) is bool(found.advice) is (found.strength is not SandboxBackend.LANDLOCK)
+    found = detect_sandbox()
+    works = [backend for backend in SandboxBackend if looking.why_unavailable(backend) is None]
+    assert found.backend is works[0]
+    assert bool(found.why) is bool(found.advice) is (found.backend is not SandboxBackend.LANDLOCK)
 
 
 def test_it_says_what_is_missing_and_what_to_do(
@@ -39,13 +39,13 @@ def test_it_says_what_is_missing_and_what_to_do(
     without.setitem(sys.modules, "sandlock", None)  # as where it is not installed
     without.setenv("PATH", "/nowhere")
     with caplog.at_level(logging.WARNING, logger="coatcheck.sandbox"):
-        found = looking.sandbox_in_force()
-    assert found.strength is SandboxBackend.RLIMITS
+        found = looking.detect_sandbox()
+    assert found.backend is SandboxBackend.RLIMITS
     assert "sandlock is not installed" in found.why
     assert "bwrap is not installed" in found.why
     assert "coatcheck[sandbox]" in found.advice
     assert "bubblewrap" in found.advice
-    assert "without a sandbox" in caplog.text
+    assert "sandbox unavailable" in caplog.text
 
 
 def test_a_strength_that_is_not_there_is_refused(without: pytest.MonkeyPatch) -> None:
@@ -53,13 +53,13 @@ def test_a_strength_that_is_not_there_is_refused(without: pytest.MonkeyPatch) ->
     with pytest.raises(ConfigurationError, match="bwrap is not installed"):
         confine(
             ["true"],
-            reach=SandboxAccess(),
+            access=SandboxAccess(),
             limits=SandboxLimits(),
-            strength=SandboxBackend.BUBBLEWRAP,
+            backend=SandboxBackend.BUBBLEWRAP,
         )
 
 
 @pytest.mark.parametrize("argv", [[], ["echo", "a\0b"]])
 def test_a_command_that_cannot_be_one_is_refused(argv: list[str]) -> None:
     with pytest.raises(ConfigurationError, match="command"):
-        confine(argv, reach=SandboxAccess(), limits=SandboxLimits())
+        confine(argv, access=SandboxAccess(), limits=SandboxLimits())

@@ -18,20 +18,20 @@ from tests.sandbox.conftest import MIB, Attempt
 SMALL = SandboxLimits(seconds=30, memory_bytes=128 * MIB, processes=8, file_bytes=MIB)
 
 
-def test_memory_is_bounded(attempt: Attempt, strength: SandboxBackend) -> None:
+def test_memory_is_bounded(attempt: Attempt, backend: SandboxBackend) -> None:
     source = """
 kept = []
 for _ in range(64):
     kept.append(b'x' * 16 * 1024 * 1024)
 print('TOOK IT')
 """
-    ended = attempt(source, strength, limits=SMALL)
+    ended = attempt(source, backend, limits=SMALL)
     assert ended.returncode != 0
     assert "TOOK IT" not in ended.stdout
 
 
 def test_memory_is_bounded_for_all_processes_together(
-    attempt: Attempt, strength: SandboxBackend
+    attempt: Attempt, backend: SandboxBackend
 ) -> None:
     source = """
 import os, time
@@ -46,13 +46,13 @@ for _ in range(4):
         raise SystemExit('one was ended')
 print('TOOK IT')
 """
-    ended = attempt(source, strength, limits=SMALL)
+    ended = attempt(source, backend, limits=SMALL)
     assert ended.returncode != 0
     assert "TOOK IT" not in ended.stdout
 
 
 def test_memory_that_belongs_to_no_process_is_not_given(
-    attempt: Attempt, strength: SandboxBackend
+    attempt: Attempt, backend: SandboxBackend
 ) -> None:
     source = """
 import os
@@ -62,10 +62,10 @@ try:
 except OSError:
     print('no')
 """
-    assert attempt(source, strength).stdout == "no\n"
+    assert attempt(source, backend).stdout == "no\n"
 
 
-def test_processes_are_bounded(attempt: Attempt, strength: SandboxBackend) -> None:
+def test_processes_are_bounded(attempt: Attempt, backend: SandboxBackend) -> None:
     # 300 at most, so that a sandbox that does not hold does no harm.
     source = """
 import os, time
@@ -78,19 +78,19 @@ except OSError as error:
     raise SystemExit(str(error))
 time.sleep(60)
 """
-    ended = attempt(source, strength, limits=SMALL)
+    ended = attempt(source, backend, limits=SMALL)
     assert ended.returncode != 0
     assert "temporarily unavailable" in ended.stderr or "more than 8 processes" in ended.stderr
 
 
-def test_files_are_bounded(attempt: Attempt, strength: SandboxBackend, folder: Path) -> None:
+def test_files_are_bounded(attempt: Attempt, backend: SandboxBackend, folder: Path) -> None:
     source = """
 with open('large', 'wb') as file:
     for _ in range(100):
         file.write(b'x' * 1024 * 1024)
         file.flush()
 """
-    ended = attempt(source, strength, limits=SMALL)
+    ended = attempt(source, backend, limits=SMALL)
     assert ended.returncode != 0
     assert (folder / "large").stat().st_size == MIB
 
@@ -146,9 +146,9 @@ STAY = "import time; time.sleep(600)"
     ids=["many files", "deep folders", "deleted files", "mapped files", "unreadable folder"],
 )
 def test_disk_is_bounded_for_all_files_together(
-    attempt: Attempt, strength: SandboxBackend, source: str
+    attempt: Attempt, backend: SandboxBackend, source: str
 ) -> None:
-    ended = attempt(f"{source}\n{STAY}", strength, limits=DISK)
+    ended = attempt(f"{source}\n{STAY}", backend, limits=DISK)
     assert ended.returncode == 137
     assert re.fullmatch(
         "sandbox: killed: (more than 8388608 bytes of disk"
@@ -157,7 +157,7 @@ def test_disk_is_bounded_for_all_files_together(
     )
 
 
-def test_disk_within_the_limit_is_given(attempt: Attempt, strength: SandboxBackend) -> None:
+def test_disk_within_the_limit_is_given(attempt: Attempt, backend: SandboxBackend) -> None:
     source = """
 import time
 for number in range(6):
@@ -165,17 +165,17 @@ for number in range(6):
 time.sleep(0.5)
 print('written')
 """
-    assert attempt(source, strength, limits=DISK).stdout == "written\n"
+    assert attempt(source, backend, limits=DISK).stdout == "written\n"
 
 
-def test_the_number_of_files_is_bounded(attempt: Attempt, strength: SandboxBackend) -> None:
+def test_the_number_of_files_is_bounded(attempt: Attempt, backend: SandboxBackend) -> None:
     source = f"for number in range(2000): open(str(number), 'w').close()\n{STAY}"
-    ended = attempt(source, strength, limits=SandboxLimits(seconds=30, files=1000))
+    ended = attempt(source, backend, limits=SandboxLimits(seconds=30, files=1000))
     assert (ended.returncode, ended.stderr) == (137, "sandbox: killed: more than 1000 files\n")
 
 
 def test_time_is_bounded_also_for_who_does_not_listen(
-    attempt: Attempt, strength: SandboxBackend
+    attempt: Attempt, backend: SandboxBackend
 ) -> None:
     source = """
 import signal, time
@@ -184,12 +184,12 @@ print('started', flush=True)
 while True:
     time.sleep(60)
 """
-    ended = attempt(source, strength, limits=SandboxLimits(seconds=0.5))
+    ended = attempt(source, backend, limits=SandboxLimits(seconds=0.5))
     assert (ended.returncode, ended.stdout) == (124, "started\n")
-    assert ended.stderr == "sandbox: ended after 0.5 s\n"
+    assert ended.stderr == "sandbox: timed out after 0.5 s\n"
 
 
-def test_nobody_is_left_behind(attempt: Attempt, strength: SandboxBackend) -> None:
+def test_nobody_is_left_behind(attempt: Attempt, backend: SandboxBackend) -> None:
     # The pipe is inherited by who goes off into a session of their own: it closes when they end.
     source = """
 import os, sys, time
@@ -201,16 +201,16 @@ if os.fork() == 0:
 os.wait()
 print('done')
 """
-    ended = attempt(source, strength)
+    ended = attempt(source, backend)
     assert (ended.returncode, ended.stdout) == (0, "done\n")
 
 
-def test_ending_the_keeper_ends_the_program(strength: SandboxBackend, folder: Path) -> None:
+def test_ending_the_keeper_ends_the_program(backend: SandboxBackend, folder: Path) -> None:
     confined = confine(
         ["sh", "-c", "trap 'echo bye; exit 3' TERM; echo up; sleep 600 & wait"],
-        reach=SandboxAccess(write=(folder,)),
+        access=SandboxAccess(write=(folder,)),
         limits=SandboxLimits(seconds=60),
-        strength=strength,
+        backend=backend,
     )
     with subprocess.Popen(confined.argv, **confined.options, stdout=subprocess.PIPE) as supervisor:
         assert supervisor.stdout is not None
@@ -220,12 +220,12 @@ def test_ending_the_keeper_ends_the_program(strength: SandboxBackend, folder: Pa
     assert supervisor.returncode == 3
 
 
-def test_a_killed_keeper_takes_the_program_with_it(strength: SandboxBackend, folder: Path) -> None:
+def test_a_killed_keeper_takes_the_program_with_it(backend: SandboxBackend, folder: Path) -> None:
     confined = confine(
         ["sh", "-c", "echo up; read -r line; echo went on"],
-        reach=SandboxAccess(write=(folder,)),
+        access=SandboxAccess(write=(folder,)),
         limits=SandboxLimits(seconds=60),
-        strength=strength,
+        backend=backend,
     )
     with subprocess.Popen(
         confined.argv, **confined.options, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -239,20 +239,20 @@ def test_a_killed_keeper_takes_the_program_with_it(strength: SandboxBackend, fol
 
 STARTER = """
 import pathlib, subprocess, sys
-from coatcheck.sandbox import SandboxLimits, Reach, SandboxBackend, confine
+from coatcheck.sandbox import SandboxLimits, SandboxAccess, SandboxBackend, confine
 folder = pathlib.Path(sys.argv[1])
 confined = confine(
-    ["sh", "-c", "touch made; echo up; sleep 600"], reach=Reach(write=(folder,)),
-    limits=SandboxLimits(seconds=600), temporary=True, strength=SandboxBackend(sys.argv[2]),
+    ["sh", "-c", "touch made; echo up; sleep 600"], access=SandboxAccess(write=(folder,)),
+    limits=SandboxLimits(seconds=600), temporary=True, backend=SandboxBackend(sys.argv[2]),
 )
 subprocess.run(confined.argv, **confined.options)
 """
 
 
 def test_who_is_left_by_a_killed_process_ends_and_cleans_up(
-    strength: SandboxBackend, folder: Path
+    backend: SandboxBackend, folder: Path
 ) -> None:
-    argv = [sys.executable, "-c", STARTER, str(folder), strength.value]
+    argv = [sys.executable, "-c", STARTER, str(folder), backend.value]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as starter:
         assert starter.stdout is not None
         assert starter.stdout.readline() == b"up\n"
@@ -270,17 +270,17 @@ def test_who_is_left_by_a_killed_process_ends_and_cleans_up(
         (["sh", "-c", "kill -KILL $$"], 137, ""),
         (["sh", "-c", "kill -SEGV $$"], 139, ""),
         (["no-such-program"], 127, "sandbox: no-such-program: command not found\n"),
-        (["/etc"], 126, "sandbox: /etc: not a program that may be run\n"),
+        (["/etc"], 126, "sandbox: /etc: not executable\n"),
     ],
 )
 def test_exit_codes(
-    strength: SandboxBackend, folder: Path, argv: list[str], code: int, said: str
+    backend: SandboxBackend, folder: Path, argv: list[str], code: int, said: str
 ) -> None:
     confined = confine(
         argv,
-        reach=SandboxAccess(write=(folder,)),
+        access=SandboxAccess(write=(folder,)),
         limits=SandboxLimits(seconds=30),
-        strength=strength,
+        backend=backend,
     )
     ended = subprocess.run(
         confined.argv, **confined.options, capture_output=True, text=True, check=False

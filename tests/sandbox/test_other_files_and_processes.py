@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck.sandbox import SandboxBackend
-from coatcheck.sandbox.detect import users_in_force
+from coatcheck.sandbox.detect import detect_users
 from tests.sandbox.conftest import Attempt
 
 # Calls by number reach what a C library would refuse or do in another way. Prints each that worked.
@@ -48,11 +48,11 @@ NUMBERS = dict(
 
 
 @pytest.fixture(params=["own user", "shared user"])
-def read(request: pytest.FixtureRequest, strength: SandboxBackend, place: Path) -> tuple[Path, ...]:
+def read(request: pytest.FixtureRequest, backend: SandboxBackend, place: Path) -> tuple[Path, ...]:
     """Make the program run as a user of its own, or as the user of this process."""
     if request.param == "own user":
-        if users_in_force(strength).uids is None:
-            pytest.skip(users_in_force(strength).why)
+        if detect_users(backend).uids is None:
+            pytest.skip(detect_users(backend).why)
         return ()
     # Only this user can enter it: a program that is to read it cannot be another user.
     (place / "private").mkdir(mode=0o700)
@@ -70,7 +70,7 @@ def pepper(place: Path) -> Path:
 
 
 def test_metadata_of_other_files_cannot_be_changed(
-    attempt: Attempt, strength: SandboxBackend, read: tuple[Path, ...], pepper: Path, place: Path
+    attempt: Attempt, backend: SandboxBackend, read: tuple[Path, ...], pepper: Path, place: Path
 ) -> None:
     before = pepper.stat()
     source = (
@@ -91,7 +91,7 @@ def test_metadata_of_other_files_cannot_be_changed(
         "except OSError:\n"
         "    pass\n"
     )
-    ended = attempt(source, strength, read=read, stdin=str(pepper))
+    ended = attempt(source, backend, read=read, stdin=str(pepper))
     assert ended.returncode == 0, ended.stderr
     after = pepper.stat()
     assert stat.filemode(after.st_mode) == stat.filemode(before.st_mode)
@@ -101,7 +101,7 @@ def test_metadata_of_other_files_cannot_be_changed(
 
 
 def test_files_that_may_be_read_cannot_be_changed(
-    attempt: Attempt, strength: SandboxBackend, read: tuple[Path, ...], place: Path
+    attempt: Attempt, backend: SandboxBackend, read: tuple[Path, ...], place: Path
 ) -> None:
     given = place / "given.txt"
     given.write_text("as it was")
@@ -118,18 +118,18 @@ for change in (lambda: os.chmod(path, 0), lambda: os.fchmod(os.open(path, os.O_R
         pass
 """
     before = given.stat()
-    attempt(source, strength, read=(given, *read), stdin=str(given))
+    attempt(source, backend, read=(given, *read), stdin=str(given))
     after = given.stat()
     assert (after.st_mode, after.st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
     assert os.listxattr(given) == []
-    assert strength is SandboxBackend.RLIMITS or given.read_text() == "as it was"
+    assert backend is SandboxBackend.RLIMITS or given.read_text() == "as it was"
 
 
 def test_files_cannot_be_watched(
-    attempt: Attempt, strength: SandboxBackend, read: tuple[Path, ...]
+    attempt: Attempt, backend: SandboxBackend, read: tuple[Path, ...]
 ) -> None:
     source = f"{NUMBERS}{PRELUDE}\ncall('inotify_init1', 0); call('fanotify_init', 0, 0)"
-    assert attempt(source, strength, read=read).stdout == ""
+    assert attempt(source, backend, read=read).stdout == ""
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def victim() -> Iterator[subprocess.Popen[bytes]]:
 
 def test_other_processes_cannot_be_changed_or_inspected(
     attempt: Attempt,
-    strength: SandboxBackend,
+    backend: SandboxBackend,
     read: tuple[Path, ...],
     victim: subprocess.Popen[bytes],
 ) -> None:
@@ -168,7 +168,7 @@ def test_other_processes_cannot_be_changed_or_inspected(
     )
     limits = resource.prlimit(victim.pid, resource.RLIMIT_NOFILE)
     affinity = os.sched_getaffinity(victim.pid)
-    ended = attempt(source, strength, read=read, stdin=str(victim.pid))
+    ended = attempt(source, backend, read=read, stdin=str(victim.pid))
     assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
     assert resource.prlimit(victim.pid, resource.RLIMIT_NOFILE) == limits
     assert os.getpriority(os.PRIO_PROCESS, victim.pid) == os.getpriority(os.PRIO_PROCESS, 0)
@@ -177,11 +177,11 @@ def test_other_processes_cannot_be_changed_or_inspected(
 
 def test_other_processes_cannot_be_killed(
     attempt: Attempt,
-    strength: SandboxBackend,
+    backend: SandboxBackend,
     read: tuple[Path, ...],
     victim: subprocess.Popen[bytes],
 ) -> None:
-    if strength is SandboxBackend.RLIMITS and os.geteuid() != 0:
+    if backend is SandboxBackend.RLIMITS and os.geteuid() != 0:
         pytest.skip("limits alone leave signals among the processes of one user")
     source = """
 import os, signal, sys
@@ -194,12 +194,12 @@ for send in (lambda: os.kill(pid, signal.SIGSTOP), lambda: os.kill(pid, signal.S
     except OSError:
         pass
 """
-    assert attempt(source, strength, read=read, stdin=str(victim.pid)).stdout == ""
+    assert attempt(source, backend, read=read, stdin=str(victim.pid)).stdout == ""
     assert victim.poll() is None
 
 
 def test_ways_around_the_filter_are_shut(
-    attempt: Attempt, strength: SandboxBackend, read: tuple[Path, ...]
+    attempt: Attempt, backend: SandboxBackend, read: tuple[Path, ...]
 ) -> None:
     source = (
         f"{NUMBERS}{PRELUDE}\nspace = ctypes.create_string_buffer(256)\n"
@@ -210,12 +210,12 @@ def test_ways_around_the_filter_are_shut(
         "call('bpf', 0, space, 120); call('perf_event_open', space, 0, -1, -1, 0)\n"
         "call('pidfd_getfd', os.pidfd_open(os.getpid()), 0, 0)\n"
     )
-    ended = attempt(source, strength, read=read)
+    ended = attempt(source, backend, read=read)
     assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
 
 
 def test_a_program_may_limit_itself(
-    attempt: Attempt, strength: SandboxBackend, read: tuple[Path, ...]
+    attempt: Attempt, backend: SandboxBackend, read: tuple[Path, ...]
 ) -> None:
     source = """
 import os, resource
@@ -224,17 +224,17 @@ os.nice(1)
 os.sched_setaffinity(0, os.sched_getaffinity(0))
 print(resource.getrlimit(resource.RLIMIT_NOFILE))
 """
-    assert attempt(source, strength, read=read).stdout == "(64, 64)\n"
+    assert attempt(source, backend, read=read).stdout == "(64, 64)\n"
 
 
 def test_each_program_has_a_user_of_its_own(
-    attempt: Attempt, strength: SandboxBackend, folder: Path
+    attempt: Attempt, backend: SandboxBackend, folder: Path
 ) -> None:
-    uids = users_in_force(strength).uids
+    uids = detect_users(backend).uids
     if uids is None:
-        pytest.skip(users_in_force(strength).why)
+        pytest.skip(detect_users(backend).why)
     open_file = "import os; open('mine', 'w'); os.chmod('mine', 0o640); os.utime('mine', (5, 5))"
-    assert attempt(open_file, strength).returncode == 0
+    assert attempt(open_file, backend).returncode == 0
     found = (folder / "mine").stat()
     assert uids.first <= found.st_uid <= uids.last
     assert (stat.S_IMODE(found.st_mode), found.st_mtime) == (0o640, 5)

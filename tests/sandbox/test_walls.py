@@ -47,7 +47,7 @@ def test_files_outside_cannot_be_read(attempt: Attempt, wall: SandboxBackend, pl
     assert ended.stdout.count("no ") == len(paths)
 
 
-def test_the_kernel_cannot_be_told_anything(attempt: Attempt, strength: SandboxBackend) -> None:
+def test_the_kernel_cannot_be_told_anything(attempt: Attempt, backend: SandboxBackend) -> None:
     # Opened only: were it not refused, the machine would not be changed.
     source = """
 import os
@@ -58,13 +58,13 @@ for path in ('/proc/sys/kernel/core_pattern', '/proc/sys/kernel/hostname', '/pro
     except OSError:
         print('no')
 """
-    assert attempt(source, strength).stdout == "no\n" * 3
+    assert attempt(source, backend).stdout == "no\n" * 3
 
 
-def test_what_is_given_can_be_read(attempt: Attempt, strength: SandboxBackend, place: Path) -> None:
+def test_what_is_given_can_be_read(attempt: Attempt, backend: SandboxBackend, place: Path) -> None:
     given = place / "given.txt"
     given.write_text("12345")
-    ended = attempt(READ, strength, read=(given,), stdin=f"{given} /dev/zero /proc/self/status")
+    ended = attempt(READ, backend, read=(given,), stdin=f"{given} /dev/zero /proc/self/status")
     assert ended.stdout.split("\n")[0] == f"READ {given} 5"
     assert ended.stdout.count("READ") == 3
 
@@ -149,11 +149,11 @@ def test_nobody_can_be_called(attempt: Attempt, wall: SandboxBackend, place: Pat
 
 
 def test_nothing_of_this_process_is_in_its_environment(
-    attempt: Attempt, strength: SandboxBackend, monkeypatch: pytest.MonkeyPatch, folder: Path
+    attempt: Attempt, backend: SandboxBackend, monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
     monkeypatch.setenv("COATCHECK_SECRET", "sesame")
     source = "import os, json; print(sorted(os.environ.items()), os.listdir('/proc/self/fd'))"
-    ended = attempt(source, strength)
+    ended = attempt(source, backend)
     assert "sesame" not in ended.stdout
     for name in ("PATH", "LANG", "HOME", "TMPDIR"):
         assert f"('{name}'" in ended.stdout
@@ -172,12 +172,12 @@ except OSError:
     assert attempt(source, wall).stdout == "no\n"
 
 
-def test_there_are_no_capabilities(attempt: Attempt, strength: SandboxBackend) -> None:
+def test_there_are_no_capabilities(attempt: Attempt, backend: SandboxBackend) -> None:
     source = "print([line for line in open('/proc/self/status') if line.startswith('CapEff')])"
-    assert "0000000000000000" in attempt(source, strength).stdout
+    assert "0000000000000000" in attempt(source, backend).stdout
 
 
 @pytest.mark.parametrize("path", [Path("relative"), Path("/nowhere/at/all")])
 def test_a_reach_that_makes_no_sense_is_refused(path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="reach"):
+    with pytest.raises(ConfigurationError, match="sandbox access"):
         SandboxAccess(read=(path,))

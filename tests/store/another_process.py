@@ -125,7 +125,7 @@ async def submit(database: str) -> None:
     await store.open()
     say("open")
     while await asyncio.to_thread(listen) == "go on":
-        await store.submit(new_job(), NOW)
+        await store.jobs.submit(new_job(), NOW)
         say("submitted")
     await store.close()
 
@@ -161,7 +161,7 @@ async def work(database: str, worker_id: str) -> None:
     """Be a registered worker until the end of the process."""
     store = SQLiteStore(Path(database), poll_s=60)
     await store.open()
-    await store.register_worker(WorkerInfo(worker_id, "here", 1, ("mail",), 1, NOW))
+    await store.workers.register_worker(WorkerInfo(worker_id, "here", 1, ("mail",), 1, NOW))
     say("registered")
     await asyncio.to_thread(listen)
 
@@ -176,7 +176,7 @@ async def fill_disk(database: str) -> None:
     while not refused:
         jobs = [new_job('"' + "x" * 50_000 + '"') for _ in range(8)]
         answers = await asyncio.gather(
-            *(store.submit(job, NOW) for job in jobs), return_exceptions=True
+            *(store.jobs.submit(job, NOW) for job in jobs), return_exceptions=True
         )
         for job, answer in zip(jobs, answers, strict=True):
             if answer is None:
@@ -188,7 +188,7 @@ async def fill_disk(database: str) -> None:
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     for job in refused:
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
     assert await found(store) == {job.id for job in accepted + refused}, "once there is room"
     await store.close()
     say(f"{len(accepted)} accepted, {len(refused)} refused")
@@ -201,7 +201,7 @@ async def ping_on_a_full_disk(database: str) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, resource.RLIM_INFINITY))
     try:
         while True:
-            await store.submit(new_job('"' + "x" * 50_000 + '"'), NOW)
+            await store.jobs.submit(new_job('"' + "x" * 50_000 + '"'), NOW)
     except StoreUnavailable:
         say("a submit is refused")
     try:
@@ -215,7 +215,9 @@ async def ping_on_a_full_disk(database: str) -> None:
 
 
 async def found(store: SQLiteStore) -> set[str]:
-    return {job.id for job in await store.list_jobs(JobFilter(DEFAULT_TENANT, limit=1_000_000))}
+    return {
+        job.id for job in await store.jobs.list_jobs(JobFilter(DEFAULT_TENANT, limit=1_000_000))
+    }
 
 
 PARTS: list[Callable[..., Coroutine[Any, Any, None]]] = [

@@ -20,9 +20,9 @@ from tests.store.another_process import NOW, listen, new_job, say
 async def submit_all(store: SQLiteStore, count: int) -> None:
     one_by_one, at_once, batch = count // 5, count // 5, count - 2 * (count // 5)
     for _ in range(one_by_one):
-        await store.submit(new_job(), NOW)
-    await asyncio.gather(*(store.submit(new_job(), NOW) for _ in range(at_once)))
-    await store.submit_batch([new_job() for _ in range(batch)], NOW)
+        await store.jobs.submit(new_job(), NOW)
+    await asyncio.gather(*(store.jobs.submit(new_job(), NOW) for _ in range(at_once)))
+    await store.jobs.submit_batch([new_job() for _ in range(batch)], NOW)
 
 
 def outcome_of(claim: Claim) -> Outcome:
@@ -35,24 +35,27 @@ def outcome_of(claim: Claim) -> Outcome:
 
 
 async def work(store: SQLiteStore, name: str, all_submitted: asyncio.Event) -> int:
-    await store.register_worker(WorkerInfo(name, "here", 1, ("mail",), 16, NOW))
+    await store.workers.register_worker(WorkerInfo(name, "here", 1, ("mail",), 16, NOW))
     woken = store.subscribe(Topic.WORK)
     settled = 0
     while True:
-        claims = (await store.claim(name, ["mail"], 16, NOW)).claims
+        claims = (await store.workers.claim(name, ["mail"], 16, NOW)).claims
         *answers, known = await asyncio.gather(
-            *(store.settle([Settlement(claim.lease, outcome_of(claim))], NOW) for claim in claims),
-            store.beat(name),
+            *(
+                store.workers.settle([Settlement(claim.lease, outcome_of(claim))], NOW)
+                for claim in claims
+            ),
+            store.workers.heartbeat(name),
         )
         assert all(answer == [True] for answer in answers) and known, (
             "nobody else ever writes with our leases"
         )
         settled += len(claims)
         if not claims:
-            if all_submitted.is_set() and not await store.queues():
+            if all_submitted.is_set() and not await store.queues.list_queues():
                 break
             await woken.wait(0.1)
-    await store.remove_worker(name, None, NOW)
+    await store.workers.remove_worker(name, None, NOW)
     return settled
 
 

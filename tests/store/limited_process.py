@@ -33,7 +33,7 @@ async def fill(store: Store) -> dict[str, str]:
     mails = [new_job(limit_key=f"k{number % KEYS}") for number in range(KEYED)]
     charts = [new_job("chart", tenant=f"t{number % 3}") for number in range(PLAIN)]
     jobs: list[JobInsert] = [*mails, *charts]
-    await store.submit_batch(jobs, NOW)
+    await store.jobs.submit_batch(jobs, NOW)
     return {job.id: job.limit_key or job.kind for job in jobs}
 
 
@@ -65,20 +65,24 @@ async def work(database: str, schema: str, file: Path) -> None:
     store = store_for(Settings(database=database, schema=schema))
     await store.open()
     worker = UlidGenerator()()
-    await store.register_worker(WorkerInfo(worker, "here", os.getpid(), tuple(LIMITS), 8, NOW))
+    await store.workers.register_worker(
+        WorkerInfo(worker, "here", os.getpid(), tuple(LIMITS), 8, NOW)
+    )
     signal = store.subscribe(Topic.WORK)
     with file.open("a", buffering=1) as log:
-        while any(queue.ready + queue.running for queue in await store.queues()):
-            claims = (await store.claim(worker, tuple(LIMITS), 4, NOW, LIMITS)).claims
+        while any(queue.ready + queue.running for queue in await store.queues.list_queues()):
+            claims = (await store.workers.claim(worker, tuple(LIMITS), 4, NOW, LIMITS)).claims
             for claim in claims:
                 log.write(f"start {claim.lease.job_id}\n")
             for claim in claims:
                 log.write(f"end {claim.lease.job_id}\n")
-            await store.settle([Settlement(claim.lease, Succeeded("1")) for claim in claims], NOW)
+            await store.workers.settle(
+                [Settlement(claim.lease, Succeeded("1")) for claim in claims], NOW
+            )
             if not claims:
                 await signal.wait(1)
     signal.close()
-    await store.remove_worker(worker, None, NOW)
+    await store.workers.remove_worker(worker, None, NOW)
     await store.close()
 
 

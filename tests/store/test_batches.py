@@ -65,13 +65,15 @@ def leftovers(other: DyingProcess) -> Callable[[], tuple[int, int]]:
 
 
 async def ids(store: SQLiteStore) -> list[str]:
-    return sorted(job.id for job in await store.list_jobs(JobFilter(DEFAULT_TENANT, limit=1_000)))
+    return sorted(
+        job.id for job in await store.jobs.list_jobs(JobFilter(DEFAULT_TENANT, limit=1_000))
+    )
 
 
 async def test_a_batch_that_is_done_leaves_nothing_behind(
     store: SQLiteStore, leftovers: Callable[[], tuple[int, int]]
 ) -> None:
-    await store.submit_batch([new_job() for _ in range(3 * batches.SLICE)], NOW)
+    await store.jobs.submit_batch([new_job() for _ in range(3 * batches.SLICE)], NOW)
     assert leftovers() == (0, 0)
 
 
@@ -80,7 +82,7 @@ async def test_nothing_of_a_batch_is_seen_before_it_is_accepted(
 ) -> None:
     other.does(lambda tx: batches.begin(tx, "b1", NOW))
     other.stages("b1", SLICES)
-    await store.sweep(NOW + 1)
+    await store.maintenance.sweep(NOW + 1)
     assert await ids(store) == []
 
 
@@ -89,9 +91,9 @@ async def test_a_batch_that_was_never_accepted_is_cleared_away_after_a_while(
 ) -> None:
     other.does(lambda tx: batches.begin(tx, "b1", NOW))
     other.stages("b1", SLICES[:2])
-    await store.sweep(LATER - 1)
+    await store.maintenance.sweep(LATER - 1)
     assert leftovers() == (1, 2), "its process may still be writing it"
-    await store.sweep(LATER)
+    await store.maintenance.sweep(LATER)
     assert leftovers() == (0, 0)
     assert await ids(store) == []
 
@@ -110,10 +112,10 @@ async def test_a_batch_that_was_accepted_is_finished_by_the_next_sweep(
         assert other.does(lambda tx: batches.apply_next_slice(tx, "b1", NOW))
     assert len(await ids(store)) == 3 * applied
 
-    assert (await store.sweep(NOW + 1)).batches == 1
+    assert (await store.maintenance.sweep(NOW + 1)).batches == 1
     assert await ids(store) == JOBS
     assert leftovers() == (0, 0)
-    assert (await store.sweep(NOW + 1)).batches == 0
+    assert (await store.maintenance.sweep(NOW + 1)).batches == 0
 
 
 async def test_a_batch_that_two_processes_finish_is_done_once(
@@ -123,10 +125,10 @@ async def test_a_batch_that_two_processes_finish_is_done_once(
     other.stages("b1", SLICES)
     other.does(lambda tx: batches.accept(tx, "b1", (), NOW, None))
     assert other.does(lambda tx: batches.apply_next_slice(tx, "b1", NOW))
-    await store.sweep(NOW + 1)
+    await store.maintenance.sweep(NOW + 1)
     assert not other.does(lambda tx: batches.apply_next_slice(tx, "b1", NOW))
     assert await ids(store) == JOBS
-    assert {job.last_event for job in await store.list_jobs(JobFilter(DEFAULT_TENANT))} == {1}
+    assert {job.last_event for job in await store.jobs.list_jobs(JobFilter(DEFAULT_TENANT))} == {1}
 
 
 async def test_sweeps_go_on_until_every_batch_is_finished(
@@ -136,7 +138,7 @@ async def test_sweeps_go_on_until_every_batch_is_finished(
         other.does(lambda tx, b=batch: batches.begin(tx, b, NOW))  # type: ignore[misc]
         other.stages(batch, slices)
         other.does(lambda tx, b=batch: batches.accept(tx, b, (), NOW, None))  # type: ignore[misc]
-    while (await store.sweep(NOW + 1)).more:
+    while (await store.maintenance.sweep(NOW + 1)).more:
         continue
     assert await ids(store) == JOBS
 
@@ -147,10 +149,10 @@ async def test_a_process_that_slept_too_long_cannot_accept_what_was_cleared_away
     """A laptop that was closed, a process that was stopped: it goes on where it was."""
     other.does(lambda tx: batches.begin(tx, "b1", NOW))
     other.stages("b1", SLICES[:2])
-    await store.sweep(LATER)
+    await store.maintenance.sweep(LATER)
     with pytest.raises(CoatcheckError):
         other.stages("b1", SLICES[2:], first=2)
     with pytest.raises(CoatcheckError):
         other.does(lambda tx: batches.accept(tx, "b1", (), NOW, None))
-    await store.sweep(LATER)
+    await store.maintenance.sweep(LATER)
     assert await ids(store) == [], "all or none"

@@ -30,6 +30,7 @@ async def reader(tmp_path: Path) -> AsyncIterator[Reader]:
     writing = connect(path)
     writing.execute("CREATE TABLE t (n); INSERT INTO t VALUES (7)")
     reader = Reader(path)
+    reader.open()
     assert await reader.one("SELECT n FROM t") == (7,)  # there is a connection
     yield reader
     reader.close()
@@ -52,6 +53,7 @@ async def test_a_glance_is_the_loops_own(reader: Reader) -> None:
 async def test_the_first_one_is_the_threads_which_connects(tmp_path: Path) -> None:
     connect(tmp_path / "read.db").close()
     reader = Reader(tmp_path / "read.db")
+    reader.open()
     assert await reader.glance(where) == "coatcheck-reader"
     assert await reader.glance(where) != "coatcheck-reader"
     reader.close()
@@ -103,6 +105,7 @@ async def test_another_loop_does_not_glance(reader: Reader) -> None:
 async def test_a_closed_reader_says_so(tmp_path: Path) -> None:
     connect(tmp_path / "read.db").close()
     reader = Reader(tmp_path / "read.db")
+    reader.open()
     await reader.glance(where)
     reader.close()
     with pytest.raises(StoreUnavailable):

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def working(store: SQLiteStore) -> AsyncIterator[SQLiteStore]:
-    await store.register_worker(worker_info(WORKER))
+    await store.workers.register_worker(worker_info(WORKER))
     yield store
 
 
@@ -47,14 +47,16 @@ async def test_what_retention_has_passed_over_leaves_its_id_and_nothing_else(
     )
     lease = await run_job(working, job)
     log = NewJobEvent(EventType.LOG, '{"message":"private-log"}')
-    await working.report(lease, Report(Progress(1, 2, "private-message"), None, (log,)), NOW)
+    await working.workers.report(
+        lease, Report(Progress(1, 2, "private-message"), None, (log,)), NOW
+    )
     await settle(working, lease, Succeeded('"private-result"'), NOW)
     assert rows_that_tell_of(database, "private") == {"jobs", "events", "payloads", "labels"}
 
-    await working.sweep(NOW + 1_000)
+    await working.maintenance.sweep(NOW + 1_000)
     assert rows_that_tell_of(database, "private") == set()
     assert rows_that_tell_of(database, job.id) == {"tombstones"}
-    await working.sweep(NOW + 1_000 + 7 * 86_400_000)
+    await working.maintenance.sweep(NOW + 1_000 + 7 * 86_400_000)
     assert rows_that_tell_of(database, job.id) == set()
 
 
@@ -64,5 +66,5 @@ async def test_a_sweep_with_nothing_to_do_writes_nothing(
     await run_job(working)
     with closing(apsw.Connection(str(database))) as outside:
         before = outside.execute("PRAGMA data_version").get
-        await working.sweep(NOW + 10**9)
+        await working.maintenance.sweep(NOW + 10**9)
         assert outside.execute("PRAGMA data_version").get == before

@@ -54,10 +54,10 @@ async def test_the_store_tells_which_workers_are_known_to_be_dead(
     ):
         assert (one.says(), two.says()) == ("registered", "registered")
         two.kill()
-        seen = {seen.info.id: seen.known_dead for seen in await store.workers()}
+        seen = {seen.info.id: seen.known_dead for seen in await store.workers.list_workers()}
         assert seen == {"worker-1": False, "worker-2": True}
-        assert await store.remove_worker("worker-2", 0, 1) == 0
-        assert [seen.info.id for seen in await store.workers()] == ["worker-1"]
+        assert await store.workers.remove_worker("worker-2", 0, 1) == 0
+        assert [seen.info.id for seen in await store.workers.list_workers()] == ["worker-1"]
         assert names_in(database.with_name("jobs.db.run") / "workers") == ["worker-1"]
 
 
@@ -67,7 +67,7 @@ async def test_a_registration_that_failed_leaves_no_life_sign(database: Path) ->
     await store.open()
     await store.close()
     with pytest.raises(StoreUnavailable):
-        await store.register_worker(WorkerInfo("worker-1", "here", 1, ("mail",), 1, NOW))
+        await store.workers.register_worker(WorkerInfo("worker-1", "here", 1, ("mail",), 1, NOW))
     assert names_in(database.with_name("jobs.db.run") / "workers") == []
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coatcheck.model.job import DEFAULT_TENANT, JobInsert, Terms
-from coatcheck.store.sqlite import bulk_insert, jobs
+from coatcheck.store.sqlite import bulk_insert, job_operations
 from coatcheck.store.sqlite import writer as writer_module
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.store import SQLiteStore
@@ -56,7 +56,7 @@ def rows_after(submit: Callable[[Transaction], Any]) -> dict[str, list[Any]]:
 def test_merged_or_not_the_rows_are_the_same(batch: list[JobInsert]) -> None:
     def one_by_one(tx: Transaction) -> None:
         for job in batch:
-            jobs.submit(tx, job, NOW)
+            job_operations.submit(tx, job, NOW)
 
     assert all(bulk_insert.can_be_merged(job) for job in batch)
     together = bulk_insert.merge([bulk_insert.PendingSubmit(job, NOW) for job in batch])
@@ -99,12 +99,12 @@ async def opened(database: Path) -> SQLiteStore:
 
 async def test_a_crowd_is_merged_and_one_alone_is_not(database: Path, sizes: list[int]) -> None:
     store = await opened(database)
-    await store.submit(new_job(), NOW)
+    await store.jobs.submit(new_job(), NOW)
     assert sizes == []
     crowd = [new_job() for _ in range(50)]
-    await asyncio.gather(*(store.submit(job, NOW) for job in crowd))
+    await asyncio.gather(*(store.jobs.submit(job, NOW) for job in crowd))
     assert sum(sizes) == 50
-    assert len(await store.get_many([(DEFAULT_TENANT, job.id) for job in crowd])) == 50
+    assert len(await store.jobs.get_many([(DEFAULT_TENANT, job.id) for job in crowd])) == 50
     await store.close()
 
 
@@ -113,12 +113,12 @@ async def test_an_id_that_exists_is_left_alone_and_disturbs_nobody(
 ) -> None:
     store = await opened(database)
     known = new_job(input='"first"')
-    await store.submit(known, NOW)
+    await store.jobs.submit(known, NOW)
     crowd = [new_job() for _ in range(10)]
     again = known._replace(input='"second"', kind="chart")
-    await asyncio.gather(*(store.submit(job, NOW) for job in [*crowd, again]))
+    await asyncio.gather(*(store.jobs.submit(job, NOW) for job in [*crowd, again]))
     assert sizes == [11]
-    found = await store.get_many([(DEFAULT_TENANT, job.id) for job in [*crowd, known]])
+    found = await store.jobs.get_many([(DEFAULT_TENANT, job.id) for job in [*crowd, known]])
     assert len(found) == 11
     assert {job.kind for job in found} == {"mail"}
     assert all(job.last_event == 1 for job in found)
@@ -131,6 +131,6 @@ async def test_a_large_crowd_is_several_turns(
     monkeypatch.setattr(writer_module, "MERGED_AT_MOST", 20)
     store = await opened(database)
     crowd = [new_job() for _ in range(50)]
-    await asyncio.gather(*(store.submit(job, NOW) for job in crowd))
+    await asyncio.gather(*(store.jobs.submit(job, NOW) for job in crowd))
     assert sizes == [20, 20, 10]
     await store.close()

@@ -39,13 +39,13 @@ async def test_eight_processes_on_one_file_lose_and_repeat_nothing(
 ) -> None:
     settled = hammer(database)
 
-    jobs = await store.list_jobs(JobFilter(DEFAULT_TENANT, limit=1_000_000))
+    jobs = await store.jobs.list_jobs(JobFilter(DEFAULT_TENANT, limit=1_000_000))
     assert len(jobs) == PROCESSES * JOBS_EACH
     submits = [Submit(job.id) for job in jobs]
     check(RunRecord(submits, await read_records(store, submits)))
     assert {job.state for job in jobs} == {State.SUCCEEDED}
     assert sum(settled) == sum(job.fence for job in jobs)
-    assert (await store.counters()).get("stale_writes", 0) == 0
-    assert await store.workers() == []
+    assert (await store.maintenance.read_counters()).get("stale_writes", 0) == 0
+    assert await store.workers.list_workers() == []
     with closing(apsw.Connection(str(database))) as outside:
         assert outside.execute("PRAGMA integrity_check").get == "ok"

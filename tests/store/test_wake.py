@@ -43,7 +43,7 @@ async def test_another_process_wakes_a_subscriber_here(store: SQLiteStore, datab
 async def test_a_submit_here_wakes_another_process(store: SQLiteStore, database: Path) -> None:
     with AnotherProcess("subscribe", database) as other:
         assert await asyncio.to_thread(other.says) == "waiting"
-        await store.submit(new_job(), NOW)
+        await store.jobs.submit(new_job(), NOW)
         assert await asyncio.to_thread(other.says) == "woken"
         other.finish()
 
@@ -56,8 +56,8 @@ async def test_topics_that_are_added_later_are_woken_too(
     cancels = other.subscribe(Topic.CANCELS)
     changes = other.subscribe(Topic.CHANGES)
     job = new_job()
-    await store.submit(job, NOW)
-    await store.cancel(job.tenant, job.id, NOW)
+    await store.jobs.submit(job, NOW)
+    await store.jobs.cancel(job.tenant, job.id, NOW)
     assert await cancels.wait(LONG)
     assert await changes.wait(LONG)
     await other.close()
@@ -67,18 +67,18 @@ async def test_only_the_topic_that_was_touched_wakes(store: SQLiteStore, databas
     other = SQLiteStore(database, poll_s=60)
     await other.open()
     work, cancels = other.subscribe(Topic.WORK), other.subscribe(Topic.CANCELS)
-    await store.submit(new_job(), NOW)
+    await store.jobs.submit(new_job(), NOW)
     assert await work.wait(LONG)
     assert await cancels.wait(0) is False
     await other.close()
 
 
 async def test_what_a_job_says_of_itself_wakes_only_who_follows_it(store: SQLiteStore) -> None:
-    await store.register_worker(worker_info(WORKER))
+    await store.workers.register_worker(worker_info(WORKER))
     lease = await run_job(store, new_job())
     await store.ping()  # by now all that was before has been published
     reports, changes = store.subscribe(Topic.REPORTS), store.subscribe(Topic.CHANGES)
-    await store.report(lease, Report(Progress(1)), NOW)
+    await store.workers.report(lease, Report(Progress(1)), NOW)
     assert await reports.wait(LONG)
     assert await changes.wait(0) is False
 
@@ -86,7 +86,7 @@ async def test_what_a_job_says_of_itself_wakes_only_who_follows_it(store: SQLite
 async def test_wake_ups_that_nobody_waited_for_are_one(store: SQLiteStore) -> None:
     signal = store.subscribe(Topic.WORK)
     for _ in range(5):
-        await store.submit(new_job(), NOW)
+        await store.jobs.submit(new_job(), NOW)
     await store.ping()  # by now all five have been published
     await asyncio.sleep(0)
     assert await signal.wait(LONG) is True
@@ -146,7 +146,7 @@ async def test_a_dead_process_leaves_no_socket_behind(store: SQLiteStore, databa
         assert await asyncio.to_thread(other.says) == "waiting"
         assert sockets(database) == ["work"]
         other.kill()
-    await store.submit(new_job(), NOW)
+    await store.jobs.submit(new_job(), NOW)
     await store.ping()  # the submit has been published by now
     assert sockets(database) == []
 
@@ -175,8 +175,8 @@ async def test_the_path_of_the_database_may_be_long(
     await there.open()
     signal = here.subscribe(Topic.CHANGES)
     job = new_job()
-    await there.submit(job, NOW)
-    await there.cancel(job.tenant, job.id, NOW)
+    await there.jobs.submit(job, NOW)
+    await there.jobs.cancel(job.tenant, job.id, NOW)
     assert await signal.wait(LONG) is True
     await there.close()
     await here.close()
@@ -193,7 +193,7 @@ async def test_whoever_closes_does_not_take_the_folder_from_one_that_has_opened(
     first.subscribe(Topic.WORK).close()
     await first.close()
     signal = second.subscribe(Topic.WORK)
-    await second.submit(new_job(), NOW)
+    await second.jobs.submit(new_job(), NOW)
     assert await signal.wait(LONG) is True
     await second.close()
 
@@ -220,6 +220,6 @@ async def test_where_no_socket_fits_the_poll_alone_wakes(tmp_path: Path) -> None
         assert await asyncio.to_thread(other.says) == "waiting"
         store = SQLiteStore(folder / "jobs.db", poll_s=60)
         await store.open()
-        await store.submit(new_job(), NOW)
+        await store.jobs.submit(new_job(), NOW)
         assert await asyncio.to_thread(other.says) == "woken"
         await store.close()

@@ -86,7 +86,8 @@ async def writer(
         outside.close()
         published.append((set(topics), visible))
 
-    writer = Writer(database, lock, on_commit)
+    writer = Writer(database)
+    writer.open(lock, on_commit)
     # The thread commits, one turn after the other, unless a test says otherwise.
     writer._quick._again_at = float("inf")
     yield writer
@@ -325,7 +326,8 @@ async def test_a_ping_notices_a_full_disk(database: Path) -> None:
 
 async def test_a_database_out_of_reach_is_unavailable_until_it_is_back(tmp_path: Path) -> None:
     lock = FileLock(tmp_path / "write.lock")
-    writer = Writer(tmp_path / "missing" / "jobs.db", lock, lambda _topics: None)
+    writer = Writer(tmp_path / "missing" / "jobs.db")
+    writer.open(lock, lambda _topics: None)
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
             await writer.write(lambda tx: tx.one("SELECT 1"), Urgency.SUBMIT)
@@ -339,7 +341,8 @@ async def test_closing_finishes_what_is_queued_and_takes_no_more(
     database: Path, notes: Callable[[], list[str]]
 ) -> None:
     lock = FileLock(database.with_suffix(".lock"))
-    writer = Writer(database, lock, lambda _topics: None)
+    writer = Writer(database)
+    writer.open(lock, lambda _topics: None)
     gate = await held(writer)
     queued = [writer.write(note(str(n)), Urgency.BULK) for n in range(3)]
     gate.open()
@@ -354,7 +357,8 @@ async def test_every_commit_waits_for_the_lock_beside_the_file(
     writer: Writer, database: Path, notes: Callable[[], list[str]]
 ) -> None:
     another_lock = FileLock(database.with_suffix(".other"))
-    unhindered = Writer(database, another_lock, lambda _topics: None)
+    unhindered = Writer(database)
+    unhindered.open(another_lock, lambda _topics: None)
     with AnotherProcess("lock", database.with_suffix(".lock")) as other:
         assert await asyncio.to_thread(other.says) == "locked"
         waiting = writer.write(note("waiting"), Urgency.WORKER)
@@ -473,7 +477,8 @@ async def test_one_alone_is_committed_on_our_loop_if_turns_are_quick(
     monkeypatch.setattr(inline_commit, "FIRST_PAUSE_SECONDS", 3_600.0)
     committed_by: list[int] = []
     lock = FileLock(database.with_suffix(".lock"))
-    writer = Writer(database, lock, lambda _: committed_by.append(threading.get_ident()))
+    writer = Writer(database)
+    writer.open(lock, lambda _: committed_by.append(threading.get_ident()))
     for number in range(6):
         await writer.write(note(str(number)), Urgency.SUBMIT)
     await writer.close()

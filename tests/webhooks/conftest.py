@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck import App, Context
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.store.template import migrated

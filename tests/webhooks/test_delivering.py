@@ -201,13 +201,13 @@ async def test_what_is_called_off_goes_many_at_a_time(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is called, so nobody can be silent: it need not wait for an answer."""
-    claim, claims = engine.store.claim_deliveries, []
+    claim, claims = engine.store.webhooks.claim_deliveries, []
 
     async def counted_claim(*args: Any) -> Any:
         claims.append(await claim(*args))
         return claims[-1]
 
-    monkeypatch.setattr(engine.store, "claim_deliveries", counted_claim)
+    monkeypatch.setattr(engine.store.webhooks, "claim_deliveries", counted_claim)
     async with receiving() as receiver:
         endpoint, _ = await engine.webhooks.create(WebhookSpec(receiver.url))
         for _ in range(60):
@@ -225,7 +225,7 @@ async def test_a_name_that_turns_inwards_is_not_called(engine: Engine) -> None:
         await inward.dispatcher.deliver_due()
     assert receiver.calls == []
     [delivery] = await deliveries(engine, job)
-    assert "not a public one" in str(delivery.log[0].error)
+    assert "it is not public" in str(delivery.log[0].error)
     assert delivery.state is DeliveryState.PENDING
 
 
@@ -257,7 +257,7 @@ async def test_everything_due_is_delivered_beside_one_that_runs(
 ) -> None:
     """What is asked for while a call is noted may be due only after the answer was read."""
     monkeypatch.setattr("coatcheck.engine.webhooks.dispatcher.SCHEDULE_S", (0,) * 5)
-    claim, note = engine.store.claim_deliveries, engine.store.note_deliveries
+    claim, note = engine.store.webhooks.claim_deliveries, engine.store.webhooks.record_deliveries
     noted = asyncio.Event()
 
     async def late_claim(*args: Any, **fields: Any) -> Any:
@@ -273,8 +273,8 @@ async def test_everything_due_is_delivered_beside_one_that_runs(
         noted.set()
         return written
 
-    monkeypatch.setattr(engine.store, "claim_deliveries", late_claim)
-    monkeypatch.setattr(engine.store, "note_deliveries", counted_note)
+    monkeypatch.setattr(engine.store.webhooks, "claim_deliveries", late_claim)
+    monkeypatch.setattr(engine.store.webhooks, "record_deliveries", counted_note)
     async with receiving(lambda _: 500) as receiver, delivering(engine):
         await engine.webhooks.create(WebhookSpec(receiver.url))
         for number in range(1, 11):

@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.webhooks.endpoints import WebhookSpec

@@ -18,14 +18,15 @@ import pytest
 
 from coatcheck import App, Context
 from coatcheck.clock import Clock, SystemClock
-from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.outbound import OutboundClient
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.webhooks import dispatcher as module
 from coatcheck.engine.webhooks.dispatcher import WebhookDispatcher, wait_for_event
 from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.job import DEFAULT_TENANT, Job
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.model.webhook import JITTER, SCHEDULE_S, DeliveryState, WebhookDelivery
 from coatcheck.model.webhook_format import FormatContext, FormattedWebhook
 from coatcheck.store.base import Store
@@ -59,7 +60,7 @@ class ForemanTimes:
 app = App()
 
 
-@app.job(wording=ForemanTimes())
+@app.job(surface=SurfaceOptions(webhook_format=ForemanTimes()))
 async def echo(ctx: Context, value: int) -> int:
     return value
 
@@ -226,16 +227,18 @@ async def test_a_retry_that_another_process_scheduled_is_sent_when_it_is_due(
     other = Engine(stores.others, app.kinds, clock, egress=EgressPolicy("127.0.0.1"))
     async with receiving() as receiver:
         job = await end_a_job(other, receiver, "api")
-        [lane] = await stores.others.delivery_lanes()
+        [lane] = await stores.others.webhooks.list_delivery_lanes()
         now, lease_ms = clock.now(), 600_000
-        [claimed] = await stores.others.claim_deliveries(now, now + lease_ms, {lane.name: 1})
+        [claimed] = await stores.others.webhooks.claim_deliveries(
+            now, now + lease_ms, {lane.name: 1}
+        )
         async with dispatching(stores.ours, clock, timer) as engine:
             await timer.asleep(lease_ms / 1000)
             delivery = claimed.delivery
             retry = DeliveryResult(
                 delivery.key, delivery.attempts, DeliveryState.PENDING, now + 5_000, delivery.log
             )
-            assert await stores.others.note_deliveries([retry]) == [True]
+            assert await stores.others.webhooks.record_deliveries([retry]) == [True]
             await timer.asleep(5)
             assert receiver.calls == []
             clock.ahead_ms += 5_000

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from coatcheck import App, Context
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.job import DEFAULT_TENANT, Job
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.model.webhook import DeliveryState, WebhookDelivery
 from coatcheck.model.webhook_format import FormatContext, FormattedWebhook
 from coatcheck.store.sqlite.store import SQLiteStore
@@ -45,7 +46,7 @@ class Shouting:
 async def engine(clock: MovedClock) -> AsyncIterator[Engine]:
     app = App()
 
-    @app.job(wording=Shouting())
+    @app.job(surface=SurfaceOptions(webhook_format=Shouting()))
     async def echo(ctx: Context, value: int) -> int:
         return value
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from coatcheck import App, Context, Upload
 from coatcheck.model.confinement import Confinement, ServedJob
+from coatcheck.model.options import SurfaceOptions
 
 app = App()
 
@@ -39,7 +40,7 @@ def _prlimit(pid: int) -> None:
         raise OSError(ctypes.get_errno(), "prlimit")
 
 
-@app.job(isolation="process", confinement=CONFINEMENT)
+@app.job(isolation="process", surface=SurfaceOptions(confinement=CONFINEMENT))
 def attack(ctx: Context, target: dict[str, Any]) -> dict[str, str]:
     """Try to get at the worker, at what it has, and at whoever listens here."""
     parent, secret = os.getppid(), Path(target["secret"])
@@ -67,7 +68,7 @@ def attack(ctx: Context, target: dict[str, Any]) -> dict[str, str]:
     return {name: attempt(action) for name, action in tried.items()}
 
 
-@app.job(isolation="process", confinement=CONFINEMENT)
+@app.job(isolation="process", surface=SurfaceOptions(confinement=CONFINEMENT))
 def surroundings(ctx: Context) -> dict[str, Any]:
     """Say what the process has."""
     descriptors = {}
@@ -88,7 +89,7 @@ def surroundings(ctx: Context) -> dict[str, Any]:
     }
 
 
-@app.job(isolation="process", confinement=CONFINEMENT)
+@app.job(isolation="process", surface=SurfaceOptions(confinement=CONFINEMENT))
 def read_upload(ctx: Context, upload: Upload) -> dict[str, str]:
     """Read a file of the job, and try to change where the next is put."""
     path: Path = ctx.file(upload)
@@ -99,13 +100,13 @@ def read_upload(ctx: Context, upload: Upload) -> dict[str, str]:
     }
 
 
-@app.job(isolation="process", confinement=CONFINEMENT)
+@app.job(isolation="process", surface=SurfaceOptions(confinement=CONFINEMENT))
 def ask(ctx: Context, what: str) -> str:
     said: bytes = ctx.service("echo", what.encode())
     return said.decode()
 
 
-@app.job(isolation="process", confinement=CONFINEMENT)
+@app.job(isolation="process", surface=SurfaceOptions(confinement=CONFINEMENT))
 def hold(ctx: Context, seconds: float) -> int:
     """Hold a slot until it is cancelled."""
     while not ctx.cancelled:
@@ -113,6 +114,6 @@ def hold(ctx: Context, seconds: float) -> int:
     return os.getpid()
 
 
-@app.job(isolation="process", confinement=CONFINEMENT)
+@app.job(isolation="process", surface=SurfaceOptions(confinement=CONFINEMENT))
 def brief(ctx: Context) -> int:
     return os.getpid()

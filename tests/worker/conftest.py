@@ -58,10 +58,10 @@ async def meeting() -> AsyncIterator[Meeting]:
 
 @contextlib.asynccontextmanager
 async def working(
-    engine: Engine, settings: Settings = SETTINGS, pace: Prefetch | None = None
+    engine: Engine, settings: Settings = SETTINGS, prefetch: Prefetch | None = None
 ) -> AsyncIterator[Worker]:
     """Run a worker for as long as the block lasts, then let it drain."""
-    worker = Worker(engine, settings, pace=pace)
+    worker = Worker(engine, settings, prefetch=prefetch)
     stop, ready = asyncio.Event(), asyncio.Event()
     running = asyncio.create_task(worker.run(stop, ready.set))
     try:

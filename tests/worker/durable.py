@@ -30,8 +30,8 @@ class Ahead(SystemClock):
 
 async def submit(engine: Engine, kind: str, value: object = None, **options: object) -> str:
     """Submit a job and return its id."""
-    asked = Submission(kind, json.dumps(value), **options)  # type: ignore[arg-type]
-    return (await engine.submit(asked)).id
+    submitted = Submission(kind, json.dumps(value), **options)  # type: ignore[arg-type]
+    return (await engine.submit(submitted)).id
 
 
 async def ended(engine: Engine, job_id: str) -> Job:
@@ -60,7 +60,7 @@ async def until(engine: Engine, job_id: str, state: State, after: int = 0) -> Jo
 
 async def lose(engine: Engine, worker: Worker) -> None:
     """Take from a worker what it holds, as if it were dead; it starts anew when it hears of it."""
-    held = await engine.store.remove_worker(worker.id, None, engine.clock.now())
+    held = await engine.store.workers.remove_worker(worker.id, None, engine.clock.now())
     assert held
 
 

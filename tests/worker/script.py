@@ -117,30 +117,34 @@ class Script:
 
 # First what was done, then the code as it is now, and what is said of the difference.
 CHANGED = {
-    "none-is-taken": ("a b !", "", "has step 'a', step 'b' on record, and the code has returned"),
-    "not-all-are-taken": ("a b !", "a", "has step 'b' on record, and the code has returned"),
-    "one-is-left-out": ("a b c !", "a c", "has step 'b' on record, and the code has returned"),
-    "many-are-not-taken": ("a b c d e !", "", "step 'c' and 2 more on record"),
-    "a-failure-that-was-survived": ("a? b !", "", "has step 'a', step 'b' on record"),
+    "none-is-taken": ("a b !", "", "returned without reaching the recorded step 'a', step 'b'"),
+    "not-all-are-taken": ("a b !", "a", "returned without reaching the recorded step 'b'"),
+    "one-is-left-out": ("a b c !", "a c", "returned without reaching the recorded step 'b'"),
+    "many-are-not-taken": ("a b c d e !", "", "step 'c' and 2 more"),
+    "a-failure-that-was-survived": ("a? b !", "", "the recorded step 'a', step 'b'"),
     "another-key": (
         "a/1 !",
         "a/2",
-        "has step 'a' with key '1' on record, where the code",
+        "recorded step 'a' with key '1' where the code",
     ),
     "after-some-side-by-side": (
         *("[a b] c d !", "[a b] c x"),
-        "has step 'd' on record, where the code now takes step 'x'",
+        "recorded step 'd' where the code now calls step 'x'",
     ),
     "before-some-side-by-side": (
         *("a [b c] !", "x [b c]"),
-        "has step 'a' on record, where the code now takes step 'x'",
+        "recorded step 'a' where the code now calls step 'x'",
     ),
     "after-some-of-which-one-is-left-out": (
         *("[a b] c d !", "[a] c x"),
-        "has step 'd' on record, where the code now takes step 'x'",
+        "recorded step 'd' where the code now calls step 'x'",
     ),
-    "none-after-some-side-by-side": ("[a b] c !", "", "has step 'c' on record, and the code has"),
-    "after-a-task-of-its-own": ("(a b) c d !", "(a b) c x", "where the code now takes step 'x'"),
+    "none-after-some-side-by-side": (
+        "[a b] c !",
+        "",
+        "returned without reaching the recorded step 'c'",
+    ),
+    "after-a-task-of-its-own": ("(a b) c d !", "(a b) c x", "where the code now calls step 'x'"),
 }
 
 # What looks much the same, and may be the work of code that has not changed.

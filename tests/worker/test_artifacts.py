@@ -94,13 +94,13 @@ async def test_a_file_can_go_with_the_attempts_end(
 ) -> None:
     """One write for both; what cannot is written at once, and the last under a name counts."""
     written = []
-    keep = engine.store.keep_artifact
+    keep = engine.store.files.record_artifact
 
     async def counted(lease: Any, artifact: Any, *rest: Any) -> bool:
         written.append(artifact.name)
         return await keep(lease, artifact, *rest)
 
-    monkeypatch.setattr(engine.store, "keep_artifact", counted)
+    monkeypatch.setattr(engine.store.files, "record_artifact", counted)
 
     @app.job
     async def report(ctx: Context) -> list[str]:
@@ -354,8 +354,8 @@ async def test_a_handler_that_was_taken_for_lost_leaves_nothing(
 
     async def engine_loses_it() -> None:
         async def lose() -> None:
-            [worker] = await engine.store.workers()
-            await engine.store.remove_worker(worker.info.id, None, engine.clock.now())
+            [worker] = await engine.store.workers.list_workers()
+            await engine.store.workers.remove_worker(worker.info.id, None, engine.clock.now())
 
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(lose(), loop))
 

@@ -32,7 +32,7 @@ def job(kind: str, input_: object = None) -> JobInsert:
 async def until_ready(at_hand: WarmProcess) -> None:
     """Have the process started, and wait until it can be given something to do."""
     async with asyncio.timeout(LONG_S):
-        if at_hand._kept:  # it is about to end
+        if at_hand._warm:  # it is about to end
             await at_hand._all_gone.wait()
         assert await at_hand.run(job("double", 1), LONG_S) is None
         await at_hand._ready.wait()
@@ -62,8 +62,8 @@ async def test_it_tells_how_a_job_ended(at_hand: WarmProcess) -> None:
 
 async def test_small_files_come_with_the_end(at_hand: WarmProcess) -> None:
     await until_ready(at_hand)
-    asked = job("leave_at_end", "a picture")
-    ended = await at_hand.run(asked, LONG_S)
+    submitted = job("leave_at_end", "a picture")
+    ended = await at_hand.run(submitted, LONG_S)
     assert ended is not None
     assert ended.report is not None
     [file] = ended.report.files
@@ -82,7 +82,7 @@ async def test_one_that_dies_has_done_nothing_and_is_started_again(
 
 async def test_what_takes_too_long_is_ended(at_hand: WarmProcess, meeting: Meeting) -> None:
     await until_ready(at_hand)
-    [process] = at_hand._kept.values()
+    [process] = at_hand._warm.values()
     life = Life(process.pid)
     assert await at_hand.run(job("stuck", meeting.port), 0.1) is None
     await life.end()
@@ -116,7 +116,7 @@ async def test_one_that_cannot_start_is_left_alone_for_a_while(
         await at_hand._all_gone.wait()
     assert "this module is not for you" in str(caplog.records[-1].__dict__["why"])
     assert await at_hand.run(job("double", 1), LONG_S) is None
-    assert not at_hand._kept
+    assert not at_hand._warm
 
 
 async def test_after_so_many_jobs_there_is_another() -> None:
@@ -133,12 +133,12 @@ async def test_after_so_many_jobs_there_is_another() -> None:
 async def test_closing_ends_it() -> None:
     at_hand = WarmProcess(KINDS, Settings(), SystemClock())
     await until_ready(at_hand)
-    [process] = at_hand._kept.values()
+    [process] = at_hand._warm.values()
     assert process is not None
     await at_hand.close()
-    assert process.how_it_ended() == "ended by itself with exit status 0"
+    assert process.describe_exit() == "exited with status 0"
     assert await at_hand.run(job("double", 1), LONG_S) is None
-    assert not at_hand._kept
+    assert not at_hand._warm
 
 
 def _result(ended: FinishedJob | None) -> str:

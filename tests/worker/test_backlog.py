@@ -6,17 +6,17 @@ import gc
 import threading
 import weakref
 from collections import Counter
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from coatcheck import App, Context
-from coatcheck import clock as clocks
+from coatcheck.clock import SystemClock
 from coatcheck.model.job import Claim, Lease, Terms
+from coatcheck.tracing import NO_TRACING
 from coatcheck.worker.attempts.execution import Execution
 from coatcheck.worker.slots.slots import HandlerSlots
-from coatcheck.worker.steps.effects import Question
+from coatcheck.worker.steps.requests import WorkerServices
 
 app = App()
 
@@ -29,22 +29,14 @@ async def on_loop(ctx: Context) -> None: ...
 def in_thread(ctx: Context) -> None: ...
 
 
-class NobodyAsks:
-    """The desk of executions whose handlers never run."""
+class ClockOnly:
+    """The engine of executions whose handlers never run."""
 
-    clock: clocks.Clock = clocks.SystemClock()
-
-    def note(self, execution: Execution) -> None:
-        raise AssertionError(f"{execution} has said something")
-
-    def ask(self, execution: Execution, question: Question) -> Future[Any]:
-        raise AssertionError(f"{execution} asks {question}")
-
-    async def inquire(self, execution: Execution, question: Question) -> Any:
-        raise AssertionError(f"{execution} asks {question}")
+    clock = SystemClock()
+    tracing = NO_TRACING
 
 
-NOBODY_ASKS = NobodyAsks()
+SERVICES: Any = WorkerServices(ClockOnly(), *[None] * 5)  # type: ignore[arg-type]  # never called
 
 
 def executions(count: int, kind: str = "on_loop") -> list[Execution]:
@@ -54,7 +46,7 @@ def executions(count: int, kind: str = "on_loop") -> list[Execution]:
                 Lease("t", f"{kind} {n}", 1), kind, "api", "q", "null", 1, Terms(), 0, None, None
             ),
             app.kinds[kind],
-            NOBODY_ASKS,
+            SERVICES,
         )
         for n in range(count)
     ]
@@ -77,12 +69,12 @@ def clock() -> Clock:
 
 def test_no_more_start_than_there_are_slots_and_in_order(clock: Clock) -> None:
     backlog, jobs = HandlerSlots(3, clock), executions(5)
-    backlog.put(jobs)
-    assert backlog.take() == jobs[:3]
+    backlog.enqueue(jobs)
+    assert backlog.start_next() == jobs[:3]
     assert (backlog.free, len(backlog)) == (0, 2)
-    assert backlog.take() == []
-    assert backlog.ended([jobs[1]], "async") == [jobs[3]]
-    assert backlog.ended([jobs[0], jobs[2]], "async") == [jobs[4]]
+    assert backlog.start_next() == []
+    assert backlog.finish([jobs[1]], "async") == [jobs[3]]
+    assert backlog.finish([jobs[0], jobs[2]], "async") == [jobs[4]]
     assert (backlog.free, len(backlog)) == (1, 0)
 
 
@@ -90,49 +82,49 @@ def test_a_runner_gets_only_what_is_for_it_and_nobody_is_overtaken(clock: Clock)
     backlog = HandlerSlots(2, clock)
     first, second, last = executions(3)
     [blocking] = executions(1, "in_thread")
-    backlog.put([first, second, blocking, last])
-    backlog.take()
-    assert backlog.ended([first], "async") == []
-    assert backlog.ended([second], "async") == []
-    assert backlog.take() == [blocking, last]
+    backlog.enqueue([first, second, blocking, last])
+    backlog.start_next()
+    assert backlog.finish([first], "async") == []
+    assert backlog.finish([second], "async") == []
+    assert backlog.start_next() == [blocking, last]
 
 
 def test_what_was_taken_out_never_starts(clock: Clock) -> None:
     backlog, jobs = HandlerSlots(1, clock), executions(4)
-    backlog.put(jobs)
-    backlog.take()
+    backlog.enqueue(jobs)
+    backlog.start_next()
     assert backlog.remove(jobs[2])
     assert not backlog.remove(jobs[2])
     assert not backlog.remove(jobs[0]), "it has started"
     assert backlog.clear() == [jobs[1], jobs[3]]
-    assert backlog.ended([jobs[0]], "async") == []
-    assert backlog.take() == []
+    assert backlog.finish([jobs[0]], "async") == []
+    assert backlog.start_next() == []
 
 
 def test_the_line_can_be_cut_at_a_place(clock: Clock) -> None:
     backlog, jobs = HandlerSlots(1, clock), executions(5)
-    backlog.put(jobs)
-    backlog.take()
-    assert backlog.cut(lambda each: False) == []
-    assert backlog.cut(lambda each: each is jobs[3]) == jobs[3:]
-    assert backlog.ended([jobs[0]], "async") == [jobs[1]]
+    backlog.enqueue(jobs)
+    backlog.start_next()
+    assert backlog.remove_from(lambda each: False) == []
+    assert backlog.remove_from(lambda each: each is jobs[3]) == jobs[3:]
+    assert backlog.finish([jobs[0]], "async") == [jobs[1]]
     assert backlog.clear() == [jobs[2]]
 
 
 def test_times_count_from_the_claim_and_from_the_start(clock: Clock) -> None:
     backlog, jobs = HandlerSlots(1, clock), executions(2)
     assert backlog.longest_wait() is None
-    backlog.put(jobs)
-    backlog.take()
+    backlog.enqueue(jobs)
+    backlog.start_next()
     clock.now += 5
     assert backlog.longest_wait() == 5
-    assert backlog.running_longer_than(4) == 1
-    assert backlog.running_longer_than(6) == 0
-    assert backlog.ended([jobs[0]], "async") == [jobs[1]]
+    assert backlog.count_running_longer_than(4) == 1
+    assert backlog.count_running_longer_than(6) == 0
+    assert backlog.finish([jobs[0]], "async") == [jobs[1]]
     assert backlog.longest_wait() is None
     assert jobs[0].ended_at - jobs[0].started_at == 5
     assert jobs[1].started_at - jobs[1].claimed_at == 5
-    assert backlog.running_longer_than(4) == 0
+    assert backlog.count_running_longer_than(4) == 0
 
 
 def test_a_job_is_either_started_or_taken_out_whoever_is_first(clock: Clock) -> None:
@@ -140,7 +132,7 @@ def test_a_job_is_either_started_or_taken_out_whoever_is_first(clock: Clock) -> 
     backlog = HandlerSlots(slots, clock)
     started: list[Execution] = []
     most = 0
-    backlog.put(jobs)
+    backlog.enqueue(jobs)
 
     def run(execution: Execution) -> None:
         nonlocal most
@@ -148,9 +140,9 @@ def test_a_job_is_either_started_or_taken_out_whoever_is_first(clock: Clock) -> 
         while following:
             started.extend(following)
             most = max(most, slots - backlog.free)
-            following = backlog.ended(following, "async")
+            following = backlog.finish(following, "async")
 
-    threads = [threading.Thread(target=run, args=(each,)) for each in backlog.take()]
+    threads = [threading.Thread(target=run, args=(each,)) for each in backlog.start_next()]
     for thread in threads:
         thread.start()
     removed = [execution for execution in jobs[::-3] if backlog.remove(execution)]

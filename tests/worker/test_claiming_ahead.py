@@ -23,8 +23,9 @@ from coatcheck.model.job import Job
 from coatcheck.model.state import Reason, State
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import ClaimResult, JobFilter, Settlement, Store
-from coatcheck.worker.slots.prefetch import MOST_AHEAD, PATIENCE_S, Prefetch
+from coatcheck.worker.slots.prefetch import LONGEST_WAIT_S, MOST_AHEAD, Prefetch
 from coatcheck.worker.worker import Worker
+from tests.store_proxy import StoreProxy
 
 from .conftest import SETTINGS, working
 from .test_interrupting import Gate
@@ -57,7 +58,7 @@ class Eager(Prefetch):
         self._tops_up = tops_up
         self.given_back = 0
 
-    def gave_back(self) -> None:
+    def record_release(self) -> None:
         self.given_back += 1
 
     def limit(self, *, free: int, moving: int, waiting: int, now: float) -> int:
@@ -68,11 +69,11 @@ class Eager(Prefetch):
         return max(0, free + 8 - waiting)
 
 
-class Watched:
+class Watched(StoreProxy):
     """The real store; it notes how many jobs each claim asked for, and can be out of reach."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store)
         self.limits: list[int] = []
         self.stop_before_answer: asyncio.Event | None = None
         self.lose_next = False  # the answer of the next claim
@@ -84,21 +85,18 @@ class Watched:
         self._registered = 0
         self._registered_again = asyncio.Event()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
     async def claim(
         self, worker_id: str, kinds: Sequence[str], limit: int, now: int, *more: Any
     ) -> ClaimResult:
         self.limits.append(limit)
-        claimed = await self._store.claim(worker_id, kinds, limit, now, *more)
+        claimed = await self._store.workers.claim(worker_id, kinds, limit, now, *more)
         if self.stop_before_answer is not None:
             self.stop_before_answer.set()
             for _ in range(20):  # turns of the loop: the worker hears of it in three or four
                 await asyncio.sleep(0)
         if self.remove_before_answer:
             self.remove_before_answer = False
-            await self._store.remove_worker(worker_id, None, now)
+            await self._store.workers.remove_worker(worker_id, None, now)
             await self._registered_again.wait()
         if self._lost and claimed.claims:
             self.claimed_after_loss.set()
@@ -108,7 +106,7 @@ class Watched:
         return claimed
 
     async def register_worker(self, worker: WorkerInfo) -> None:
-        await self._store.register_worker(worker)
+        await self._store.workers.register_worker(worker)
         self._registered += 1
         if self._registered == 2:
             self._registered_again.set()
@@ -117,7 +115,7 @@ class Watched:
         if self.down:
             self.refused.set()
             raise StoreUnavailable("switched off")
-        return await self._store.settle(settlements, now)
+        return await self._store.workers.settle(settlements, now)
 
 
 @pytest.fixture
@@ -167,9 +165,9 @@ async def running(engine: Engine) -> int:
 
 
 async def all_succeed(engine: Engine, jobs: Sequence[Job]) -> list[Job]:
-    ended = [await engine.wait(job.id, 30) for job in jobs]
-    assert [job.state for job in ended] == [State.SUCCEEDED] * len(jobs)
-    return ended
+    finished = [await engine.wait(job.id, 30) for job in jobs]
+    assert [job.state for job in finished] == [State.SUCCEEDED] * len(jobs)
+    return finished
 
 
 # --- how much is claimed
@@ -217,9 +215,9 @@ async def test_jobs_that_would_fail_with_their_worker_are_claimed_for_free_slots
 
     jobs = await submit(engine, *["quick"] * 500)
     async with working(engine, TWO_SLOTS):
-        ended = await all_succeed(engine, jobs)
+        finished = await all_succeed(engine, jobs)
     assert max(watched.limits) <= 2
-    assert {job.fence for job in ended} == {1}
+    assert {job.fence for job in finished} == {1}
 
 
 @pytest.mark.usefixtures("started")
@@ -343,8 +341,8 @@ async def test_the_timer_of_a_job_starts_with_its_handler(app: App, engine: Engi
     first, second = await submit(engine, "endless", "patient")
     async with working(engine, ONE_SLOT, Eager()):
         assert (await engine.wait(first.id, 30)).reason is Reason.TIMEOUT
-        ended = await engine.wait(second.id, 30)
-    assert (ended.state, ended.attempt, ended.fence) == (State.SUCCEEDED, 1, 1)
+        finished = await engine.wait(second.id, 30)
+    assert (finished.state, finished.attempt, finished.fence) == (State.SUCCEEDED, 1, 1)
 
 
 async def test_a_deadline_passes_for_a_job_that_waits_as_well(
@@ -362,8 +360,8 @@ async def test_a_deadline_passes_for_a_job_that_waits_as_well(
         assert await running(engine) == 2
         clock.later_ms = 61_000
         gate.open()
-        ended = await engine.wait(jobs[1].id, 30)
-    assert (ended.state, ended.reason) == (State.FAILED, Reason.TIMEOUT)
+        finished = await engine.wait(jobs[1].id, 30)
+    assert (finished.state, finished.reason) == (State.FAILED, Reason.TIMEOUT)
 
 
 # --- what never starts
@@ -372,21 +370,21 @@ async def test_a_deadline_passes_for_a_job_that_waits_as_well(
 async def test_what_waits_too_long_is_given_back_and_others_run_it(
     engine: Engine, clock: Clock, gate: Gate, started: list[tuple[str, int]]
 ) -> None:
-    pace = Eager()
+    prefetch = Eager()
     long, *short = await submit(engine, "held", "quick", "quick", "quick")
     # Patient with what runs, but nothing runs once the gate is open.
     patient = replace(ONE_SLOT, drain_s=3600)
-    async with asyncio.timeout(60), working(engine, patient, pace):
+    async with asyncio.timeout(60), working(engine, patient, prefetch):
         await gate.begun.wait()
         assert await running(engine) == 4
         async with working(engine):
-            clock.seconds += PATIENCE_S
-            ended = await all_succeed(engine, short)
-        assert pace.given_back == 1
+            clock.seconds += LONGEST_WAIT_S
+            finished = await all_succeed(engine, short)
+        assert prefetch.given_back == 1
         assert (await engine.get(long.id)).state is State.RUNNING
         gate.open()
         await all_succeed(engine, [long])
-    assert [(job.attempt, job.fence) for job in ended] == [(1, 2)] * 3
+    assert [(job.attempt, job.fence) for job in finished] == [(1, 2)] * 3
     assert sorted(started) == [(job.id, 1) for job in short], "started twice"
 
 
@@ -403,8 +401,8 @@ async def test_a_job_that_would_fail_with_its_worker_does_not_wait_and_nothing_b
     async with working(engine, ONE_SLOT, Eager()):
         await gate.begun.wait()
         async with working(engine):
-            ended = await all_succeed(engine, given_back)
-        assert [(job.attempt, job.fence) for job in ended] == [(1, 2)] * 2
+            finished = await all_succeed(engine, given_back)
+        assert [(job.attempt, job.fence) for job in finished] == [(1, 2)] * 2
         assert (await engine.get(before.id)).state is State.RUNNING, "that one waits"
         gate.open()
         await all_succeed(engine, [long, before])
@@ -418,8 +416,8 @@ async def test_a_job_that_waits_is_cancelled_at_once(
     async with working(engine, ONE_SLOT, Eager()):
         await gate.begun.wait()
         assert (await engine.cancel(victim.id)).state is State.RUNNING, "it was claimed"
-        ended = await engine.wait(victim.id, 30)
-        assert (ended.state, ended.reason) == (State.CANCELLED, Reason.CANCELLED)
+        finished = await engine.wait(victim.id, 30)
+        assert (finished.state, finished.reason) == (State.CANCELLED, Reason.CANCELLED)
         gate.open()
         await all_succeed(engine, [long, other])
     assert started == [(other.id, 1)]
@@ -431,18 +429,18 @@ async def test_a_stopping_worker_gives_back_what_waits_before_it_drains(
     long, *short = await submit(engine, "held", "quick", "quick")
     stop = asyncio.Event()
     patient = replace(ONE_SLOT, drain_s=3600)
-    stopping = asyncio.create_task(Worker(engine, patient, pace=Eager()).run(stop))
+    stopping = asyncio.create_task(Worker(engine, patient, prefetch=Eager()).run(stop))
     await gate.begun.wait()
     assert await running(engine) == 3
     stop.set()
     async with working(engine):
-        ended = await all_succeed(engine, short)
+        finished = await all_succeed(engine, short)
         assert (await engine.get(long.id)).state is State.RUNNING
         assert not stopping.done()
         gate.open()
         await all_succeed(engine, [long])
         await stopping
-    assert [(job.attempt, job.fence) for job in ended] == [(1, 2)] * 2
+    assert [(job.attempt, job.fence) for job in finished] == [(1, 2)] * 2
     assert sorted(started) == [(job.id, 1) for job in short]
 
 
@@ -452,7 +450,7 @@ async def test_a_claim_that_is_answered_after_the_stop_starts_nothing(
     stop = asyncio.Event()
     watched.stop_before_answer = stop
     jobs = await submit(engine, "quick", "quick")
-    await Worker(engine, ONE_SLOT, pace=Eager()).run(stop)
+    await Worker(engine, ONE_SLOT, prefetch=Eager()).run(stop)
     assert started == []
     for job in jobs:
         back = await engine.get(job.id)
@@ -473,12 +471,12 @@ async def test_a_worker_taken_for_lost_starts_nothing_of_what_waits(
     async with working(engine, replace(ONE_SLOT, lease_s=0.2), Eager()) as worker:
         await first.begun.wait()
         assert await running(engine) == 3
-        assert await engine.store.remove_worker(worker.id, None, engine.clock.now()) == 3
+        assert await engine.store.workers.remove_worker(worker.id, None, engine.clock.now()) == 3
         await first.stopped.wait()
-        ended = await all_succeed(engine, jobs)
-    assert [job.attempt for job in ended] == [2, 2, 2]
+        finished = await all_succeed(engine, jobs)
+    assert [job.attempt for job in finished] == [2, 2, 2]
     assert started == [(job.id, 2) for job in jobs[1:]]
-    assert (await engine.store.counters()).get("stale_writes", 0) == 0
+    assert (await engine.store.maintenance.read_counters()).get("stale_writes", 0) == 0
 
 
 async def test_a_claim_that_is_answered_after_the_worker_was_taken_for_lost_starts_nothing(
@@ -501,8 +499,8 @@ async def test_what_waits_is_not_mistaken_for_a_claim_that_was_never_answered(
         [lost] = await submit(engine, "quick")
         await watched.claimed_after_loss.wait()
         gate.open()
-        ended = await all_succeed(engine, [long, *short, lost])
-    assert [job.fence for job in ended] == [1, 1, 1, 2], "only the unanswered one is given back"
+        finished = await all_succeed(engine, [long, *short, lost])
+    assert [job.fence for job in finished] == [1, 1, 1, 2], "only the unanswered one is given back"
     assert sorted(started) == [(job.id, 1) for job in (*short, lost)]
 
 
@@ -516,6 +514,6 @@ async def test_what_waits_runs_while_the_store_is_down(
         gate.open()
         await watched.refused.wait()
         watched.down = False
-        ended = await all_succeed(engine, jobs)
-    assert [(job.attempt, job.fence) for job in ended] == [(1, 1)] * 3
+        finished = await all_succeed(engine, jobs)
+    assert [(job.attempt, job.fence) for job in finished] == [(1, 1)] * 3
     assert sorted(started) == [(job.id, 1) for job in jobs[1:]]

@@ -18,8 +18,9 @@ from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.confinement import Confinement
 from coatcheck.model.kind import Kind
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.model.state import State
-from coatcheck.sandbox.lockdown import walls_here
+from coatcheck.sandbox.lockdown import detect_protections
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store
 from coatcheck.surfaces.installed import installed_surfaces
@@ -30,7 +31,9 @@ from .conftest import SETTINGS, working
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(not walls_here().complete, reason=f"no walls: {walls_here().missing}"),
+    pytest.mark.skipif(
+        not detect_protections().complete, reason=f"no walls: {detect_protections().missing}"
+    ),
 ]
 
 ONE = replace(SETTINGS, processes=1)
@@ -133,8 +136,8 @@ async def test_its_service_answers_in_the_worker_for_the_jobs_own_tenant(engine:
 
 
 def test_only_a_handler_in_a_process_can_be_confined() -> None:
-    with pytest.raises(ConfigurationError, match="a handler can only be confined"):
-        App().job("k", confinement=Confinement())(lambda ctx: None)
+    with pytest.raises(ConfigurationError, match="confinement needs isolation='process'"):
+        App().job("k", surface=SurfaceOptions(confinement=Confinement()))(lambda ctx: None)
 
 
 def built_in_kinds() -> list[Kind]:

@@ -95,7 +95,7 @@ async def on_record(engine: Engine, job_id: str, op: Op, patience_s: float = PAT
     async with asyncio.timeout(patience_s):
         while True:
             job = await engine.get(job_id)
-            for step in await engine.store.steps("default", job_id):
+            for step in await engine.store.jobs.list_steps("default", job_id):
                 if step.id.op is op:
                     return step
             await engine.wait_for_event(job, job.last_event, PATIENCE_S)
@@ -107,7 +107,7 @@ async def child_of(engine: Engine, job_id: str) -> str:
 
 
 async def go(engine: Engine, job_id: str) -> None:
-    await engine.store.send("default", job_id, "go", "true", engine.clock.now())
+    await engine.store.jobs.send_event("default", job_id, "go", "true", engine.clock.now())
 
 
 @pytest.mark.parametrize("how", ["failed", "cancelled"])
@@ -227,7 +227,7 @@ async def test_results_are_what_they_were_when_the_children_are_gone(
     async with working(engine):
         job_id = await submit(engine, "parent")
         await on_record(engine, job_id, Op.EVENT)
-        for step in await engine.store.steps("default", job_id):
+        for step in await engine.store.jobs.list_steps("default", job_id):
             if step.id.op is Op.CHILD:
                 await engine.delete(json.loads(step.result or ""))
         await go(engine, job_id)
@@ -256,7 +256,7 @@ async def test_other_code_that_gathers_more_or_less_is_refused(app: App, engine:
         job = await ended(engine, job_id)
     assert job.error is not None
     assert job.error.code == "steps-changed"
-    assert "the results of 2 job(s) on record" in job.error.message
+    assert "the recorded results of 2 job(s)" in job.error.message
 
 
 async def test_thousands_of_children_in_order(app: App, engine: Engine) -> None:
@@ -285,5 +285,5 @@ async def test_thousands_of_children_in_order(app: App, engine: Engine) -> None:
         await go(engine, job.id)
         assert await result_of(engine, job.id) is True
     assert calls > before
-    steps = await engine.store.steps("default", job.id)
+    steps = await engine.store.jobs.list_steps("default", job.id)
     assert [step.id.op for step in steps] == [Op.GATHER, Op.EVENT]

@@ -111,7 +111,7 @@ async def test_a_thread_that_ignores_its_timeout_is_left_behind_and_keeps_its_sl
     async with working(engine, replace(SETTINGS, concurrency=1, grace_s=0.05)):
         job = await run(engine, "deaf")
         assert (job.state, job.reason) == (State.FAILED, Reason.TIMEOUT)
-        assert "did not stop" in caplog.text
+        assert "handler ignored interrupt: abandoned" in caplog.text
         waiting = await engine.submit(Submission("quick"))
         assert (await engine.wait(waiting.id, 0.2)).state is State.QUEUED
         gate.open()
@@ -194,7 +194,7 @@ async def test_a_stopping_worker_lets_its_jobs_finish(app: App, engine: Engine) 
         await gate.begun.wait()
         threading.Timer(0.1, gate.open).start()
     assert (await engine.get(job.id)).state is State.SUCCEEDED
-    assert await engine.store.workers() == []
+    assert await engine.store.workers.list_workers() == []
 
 
 @pytest.mark.parametrize("kind", ["polite", "deaf"])
@@ -216,7 +216,7 @@ async def test_what_does_not_finish_in_the_drain_is_given_back_without_losing_an
         await gate.begun.wait()
     back = await engine.get(job.id)
     assert (back.state, back.reason, back.attempt) == (State.QUEUED, Reason.RELEASED, 0)
-    assert await engine.store.workers() == []
+    assert await engine.store.workers.list_workers() == []
     gate.open()
 
 
@@ -232,7 +232,7 @@ async def test_what_must_not_be_run_twice_is_not_given_back_once_it_has_begun(
             await gate.hold_politely()
         finally:
             assert ctx.cancelled
-            assert ctx.goes_on_elsewhere
+            assert ctx.continues_elsewhere
 
     @app.job(on_lost="fail")
     def deaf(ctx: Context) -> None:
@@ -279,7 +279,7 @@ async def test_a_worker_taken_for_lost_writes_nothing_more_and_starts_anew(
         job = await engine.submit(Submission("slow"))
         await first.begun.wait()
         former = worker.id
-        assert await engine.store.remove_worker(former, None, engine.clock.now()) == 1
+        assert await engine.store.workers.remove_worker(former, None, engine.clock.now()) == 1
         ended = await engine.wait(job.id, 30)
         assert worker.id != former
         await first.stopped.wait()
@@ -304,7 +304,7 @@ async def test_a_blocked_loop_is_named_and_stops_neither_heartbeats_nor_threads(
     named = asyncio.Event()
 
     def notice(record: logging.LogRecord) -> bool:
-        if "blocks the loop" in record.getMessage():
+        if "blocks the event loop" in record.getMessage():
             named.set()
         return True
 
@@ -313,14 +313,16 @@ async def test_a_blocked_loop_is_named_and_stops_neither_heartbeats_nor_threads(
     async with working(engine, replace(SETTINGS, lease_s=0.3)):
         job = await engine.submit(Submission("rude"))
         await gate.begun.wait()
-        (before,) = await engine.store.workers()
+        (before,) = await engine.store.workers.list_workers()
         assert (await run(engine, "quick")).state is State.SUCCEEDED
         await named.wait()
-        (after,) = await engine.store.workers()
+        (after,) = await engine.store.workers.list_workers()
         assert after.info.beats > before.info.beats
         gate.open()
         assert (await engine.wait(job.id, 30)).state is State.SUCCEEDED
-    (line,) = [record for record in caplog.records if "blocks the loop" in record.getMessage()]
+    (line,) = [
+        record for record in caplog.records if "blocks the event loop" in record.getMessage()
+    ]
     assert (line.__dict__["kind"], line.__dict__["job_id"]) == ("rude", job.id)
     assert (
         "test_interrupting.py" in line.__dict__["where"] or "threading.py" in line.__dict__["where"]

@@ -120,7 +120,7 @@ async def test_a_large_input_and_result_go_through_the_blob_store(
         job = await run(engine, "turn", LARGE + "!")
 
     assert json.loads(job.result or "") == "!" + LARGE
-    kept = (await store.get(job.tenant, job.id)).result
+    kept = (await store.jobs.get(job.tenant, job.id)).result
     assert kept is not None
     assert is_reference(kept)
     assert len(files(folder)) == 2

@@ -19,7 +19,7 @@ from coatcheck.model.payload import INLINE_BYTES, is_reference
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Op
 from coatcheck.store.base import Store
-from coatcheck.worker.steps.effects import ReadPayload, asked
+from coatcheck.worker.steps.effects import ReadPayload, send_request
 
 from . import process_app
 from .conftest import working
@@ -101,7 +101,7 @@ async def test_a_resumed_job_reads_its_large_steps_and_runs_none_of_them(
     async with working(engine):
         job = await run(engine, kind)
         assert job.state is State.FAILED
-        steps = await store.steps(job.tenant, job.id)
+        steps = await store.jobs.list_steps(job.tenant, job.id)
         assert all(is_reference(step.result or "") for step in steps)
         assert len(files(folder)) == 3
         shop.is_open = True
@@ -141,8 +141,8 @@ async def test_a_large_event_reaches_the_handler_however_often_it_comes_back(
         await engine.send(job_id, "go", data, key="once")
         await engine.send(job_id, "go", data, key="once")
         assert (await ended(engine, job_id)).state is State.FAILED
-        [step] = await store.steps(DEFAULT_TENANT, job_id)
-        [message] = await store.messages(DEFAULT_TENANT, job_id)
+        [step] = await store.jobs.list_steps(DEFAULT_TENANT, job_id)
+        [message] = await store.jobs.list_sent_events(DEFAULT_TENANT, job_id)
         assert step.id.op is Op.EVENT
         assert step.result == message.data
         assert is_reference(message.data)
@@ -166,7 +166,7 @@ async def test_what_children_came_to_together_may_be_large(
     async with working(engine):
         job = await run(engine, "gathering")
     assert job.result == str(3 * len(LARGE))
-    [*_, gathered] = await store.steps(job.tenant, job.id)
+    [*_, gathered] = await store.jobs.list_steps(job.tenant, job.id)
     assert gathered.id.op is Op.GATHER
     assert is_reference(gathered.result or "")
 
@@ -209,7 +209,7 @@ async def test_a_stale_worker_s_large_step_is_not_on_record(
         assert (await ended(engine, job_id)).reason is Reason.LOST
         bucket.away = False
     assert shop.ran == {"0": 1}
-    assert await store.steps(DEFAULT_TENANT, job_id) == []
+    assert await store.jobs.list_steps(DEFAULT_TENANT, job_id) == []
 
 
 class TestInProcesses:
@@ -223,7 +223,7 @@ class TestInProcesses:
         async with working(engine, ONE_PROCESS):
             job_id = await submit(engine, "large_step", LARGE)
             await until(engine, job_id, State.WAITING)
-            [step, _] = await store.steps(DEFAULT_TENANT, job_id)
+            [step, _] = await store.jobs.list_steps(DEFAULT_TENANT, job_id)
             assert is_reference(step.result or "")
             await engine.send(job_id, "go", json.dumps(LARGE))
             assert await result_of(engine, job_id) == [len(LARGE), len(LARGE)]
@@ -234,17 +234,17 @@ async def test_a_handler_reads_nothing_of_another_job(
 ) -> None:
     @app.job(retries=0)
     def curious(ctx: Context, reference: str) -> str:
-        answer: str = ctx._ask(asked(ReadPayload(reference)))
+        answer: str = ctx._run_effects(send_request(ReadPayload(reference)))
         return answer
 
     shop.is_open = True
     async with working(engine):
         other = await run(engine, "threaded")
-        [step, *_] = await store.steps(other.tenant, other.id)
+        [step, *_] = await store.jobs.list_steps(other.tenant, other.id)
         job = await run(engine, "curious", step.result)
     assert job.state is State.FAILED
     assert job.error is not None
-    assert "this is not of job" in job.error.message
+    assert "has no such payload" in job.error.message
     assert (await engine.step(other.id, 0)).result == step.result
     with pytest.raises(NotFound):
         await engine.step(other.id, 9)

@@ -14,6 +14,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.model.payload import INLINE_BYTES
 from coatcheck.store.base import Report, Store
 from coatcheck.worker.steps.effects import QUICK_MS
+from tests.store_proxy import StoreProxy
 
 from .conftest import working
 from .durable import lose, result_of, submit
@@ -22,25 +23,22 @@ from .test_interrupting import Gate
 pytestmark = pytest.mark.anyio
 
 
-class Watched:
+class Watched(StoreProxy):
     """The real store, and what steps each report had; a report of progress can be held up."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store)
         self.written: list[list[str]] = []
         self.wrote = asyncio.Event()
         self.held = asyncio.Event()
         self.go_on = asyncio.Event()
         self.go_on.set()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
     async def report(self, lease: Any, report: Report, now: int) -> bool:
         if report.progress is not None and not self.go_on.is_set():
             self.held.set()
             await self.go_on.wait()
-        taken = await self._store.report(lease, report, now)
+        taken = await self._store.workers.report(lease, report, now)
         self.written.append([step.id.name for step in report.steps])
         self.wrote.set()
         return taken

@@ -15,23 +15,23 @@ from coatcheck.errors import StoreUnavailable
 from coatcheck.model.state import State
 from coatcheck.store.base import Store
 from coatcheck.worker.store_retry import StorePoll
+from tests.store_proxy import StoreProxy
 
 from .conftest import SETTINGS, working
 
 pytestmark = pytest.mark.anyio
 
 
-class Unreliable:
+class Unreliable(StoreProxy):
     """The real store behind a switch: while it is down every verb in `verbs` fails."""
 
     def __init__(self, store: Store, *verbs: str) -> None:
-        self._store = store
+        super().__init__(store)
         self._verbs = verbs
         self.down = False
         self.refused = asyncio.Event()
 
-    def __getattr__(self, name: str) -> Any:
-        verb = getattr(self._store, name)
+    def wrap(self, name: str, verb: Any) -> Any:
         if name not in self._verbs:
             return verb
 
@@ -46,7 +46,7 @@ class Unreliable:
 
 # G23: as often as it takes, not three times only.
 async def test_a_finished_job_is_settled_once_the_store_is_back(app: App, store: Store) -> None:
-    unreliable = Unreliable(store, "settle", "report", "beat", "claim")
+    unreliable = Unreliable(store, "settle", "report", "heartbeat", "claim")
     engine = Engine(unreliable, app.kinds)
     runs = []
 
@@ -112,24 +112,24 @@ async def test_a_worker_that_is_known_anew_before_it_claims_keeps_what_it_claime
         return 1
 
     async with working(engine) as worker:
-        held_by, claim = engine.store.held_by, engine.store.claim
+        held_by, claim = engine.store.workers.list_held_jobs, engine.store.workers.claim
         known_as = worker.id
         unanswered = iter([True])
 
         async def lost_meanwhile(worker_id: str) -> Any:
             found = await held_by(worker_id)
             if worker.id == known_as:
-                worker._taken_for_lost()
-                await worker._presence.register()
+                worker._abandon_leases()
+                await worker._heartbeat.register()
             return found
 
-        async def claim_unanswered_at_first(*asked: Any) -> Any:
+        async def claim_unanswered_at_first(*arguments: Any) -> Any:
             if next(unanswered, False):
                 raise StoreUnavailable("switched off")
-            return await claim(*asked)
+            return await claim(*arguments)
 
-        monkeypatch.setattr(engine.store, "held_by", lost_meanwhile)
-        monkeypatch.setattr(engine.store, "claim", claim_unanswered_at_first)
+        monkeypatch.setattr(engine.store.workers, "list_held_jobs", lost_meanwhile)
+        monkeypatch.setattr(engine.store.workers, "claim", claim_unanswered_at_first)
         job = await engine.submit(Submission("note"))
         assert (await engine.wait(job.id, 10)).state is State.SUCCEEDED
         assert worker.id != known_as
@@ -139,17 +139,17 @@ def test_failures_make_looks_rarer_and_three_that_succeed_more_frequent() -> Non
     poll = StorePoll(1.0, 30.0)
     seen = []
     for _ in range(6):
-        poll.failed()
+        poll.record_failure()
         seen.append(poll.interval_s)
     assert seen == [2, 4, 8, 16, 30, 30]
-    poll.succeeded()
-    poll.succeeded()
-    poll.failed()  # it counts from the beginning again
+    poll.record_success()
+    poll.record_success()
+    poll.record_failure()  # it counts from the beginning again
     for _ in range(5):
-        poll.succeeded()
+        poll.record_success()
     assert poll.interval_s == 15
     for _ in range(30):
-        poll.succeeded()
+        poll.record_success()
     assert poll.interval_s == 1
 
 
@@ -174,11 +174,15 @@ async def test_a_worker_looks_as_seldom_as_it_is_told_while_the_store_fails(  # 
         await engine.wait(job.id, 60)
     assert paused(caplog)[:5] == [0.01, 0.02, 0.04, 0.04, 0.04]
     await engine.metrics.flush()
-    counted = await store.counters()  # G35
+    counted = await store.maintenance.read_counters()  # G35
     looks = counted['worker_polls{outcome="failed"}']
     assert counted['worker_poll_interval_count{outcome="failed"}'] == looks >= 5
     assert counted['worker_poll_interval_ms{outcome="failed"}'] == 10 + 20 + 40 * (looks - 2)
 
 
 def paused(caplog: pytest.LogCaptureFixture) -> list[float]:
-    return [getattr(each, "pause_s", 0.0) for each in caplog.records if "is down" in each.message]
+    return [
+        getattr(each, "pause_s", 0.0)
+        for each in caplog.records
+        if "store unavailable" in each.message
+    ]

@@ -1,4 +1,4 @@
-"""`ctx.place`: what one running job has, no other has meanwhile, whichever worker runs it."""
+"""`ctx.acquire_one`: a resource that one running job holds, and no other job on any worker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 async def claimed(engine: Engine, worker: str, count: int) -> list[Lease]:
     """Have jobs run by a worker that does nothing."""
-    await engine.store.register_worker(worker_info(worker))
+    await engine.store.workers.register_worker(worker_info(worker))
     for _ in range(count):
         await engine.submit(Submission("sit"))
     found = await engine.claim(worker, ["sit"], count)
@@ -67,30 +67,30 @@ async def test_a_place_is_free_when_its_job(engine: Engine, how: str) -> None:
     first, second = await claimed(engine, "one", 2)
     assert await engine.resources.acquire_one(first, "s", ["a"]) == "a"
     if how == "is given back":
-        await engine.store.settle([Settlement(first, Released())], engine.clock.now())
+        await engine.store.workers.settle([Settlement(first, Released())], engine.clock.now())
         [again] = (await engine.claim("one", ["sit"], 1)).claims
         assert again.lease.job_id == first.job_id  # it runs again, and has to take it anew
     elif how == "loses its worker":
-        await engine.store.remove_worker("one", None, engine.clock.now())
-        await engine.store.register_worker(worker_info("two"))
+        await engine.store.workers.remove_worker("one", None, engine.clock.now())
+        await engine.store.workers.register_worker(worker_info("two"))
         second = (await engine.claim("two", ["sit"], 1)).claims[0].lease
     else:
-        await engine.store.settle([Settlement(first, Succeeded("1"))], engine.clock.now())
+        await engine.store.workers.settle([Settlement(first, Succeeded("1"))], engine.clock.now())
         if how == "is deleted":
             await engine.delete(first.job_id)
     assert await engine.resources.acquire_one(second, "s", ["a"]) == "a"
 
 
-async def test_a_handler_takes_a_place(app: App, engine: Engine) -> None:
+async def test_a_handler_acquires_a_resource(app: App, engine: Engine) -> None:
     @app.job
     async def choose(ctx: Context) -> list[str | None]:
         with pytest.raises(InvalidInput):
-            await ctx.place("no name", ["a"])
-        return [await ctx.place("s", ["a", "b"]), await ctx.place("s", [])]
+            await ctx.acquire_one("no name", ["a"])
+        return [await ctx.acquire_one("s", ["a", "b"]), await ctx.acquire_one("s", [])]
 
     @app.job
     def choose_plainly(ctx: Context) -> str | None:
-        found: str | None = ctx.place("s", ["a", "b"])
+        found: str | None = ctx.acquire_one("s", ["a", "b"])
         return found
 
     async with working(engine):
@@ -99,20 +99,32 @@ async def test_a_handler_takes_a_place(app: App, engine: Engine) -> None:
     assert run_inline(app, "choose_plainly").result == "a"
 
 
+def test_place_is_a_deprecated_name_of_acquire_one() -> None:
+    app = App()
+
+    @app.job
+    def choose(ctx: Context) -> str | None:
+        with pytest.warns(DeprecationWarning, match="use ctx.acquire_one()"):
+            found: str | None = ctx.place("s", ["a"])
+        return found
+
+    assert run_inline(app, "choose").result == "a"
+
+
 async def test_two_hundred_jobs_find_their_places_with_a_few_looks_each(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leases = await claimed(engine, "one", 200)
     names = [f"seat-{number}" for number in range(200)]
     looks = 0
-    get_record = engine.store.get_record
+    get_record = engine.store.records.get_record
 
     async def counted(*asked: Any) -> Any:
         nonlocal looks
         looks += 1
         return await get_record(*asked)
 
-    monkeypatch.setattr(engine.store, "get_record", counted)
+    monkeypatch.setattr(engine.store.records, "get_record", counted)
     found = await asyncio.gather(
         *(engine.resources.acquire_one(lease, "s", names) for lease in leases)
     )

@@ -44,8 +44,8 @@ async def worker(engine: Engine) -> AsyncIterator[Worker]:
 
 async def submit(engine: Engine, kind: str, tenant: str, count: int) -> list[str]:
     input_ = json.dumps(3600 if kind == "hold" else None)
-    asked = Submission(kind, input_, tenant=tenant)
-    return [(await engine.submit(asked)).id for _ in range(count)]
+    submitted = Submission(kind, input_, tenant=tenant)
+    return [(await engine.submit(submitted)).id for _ in range(count)]
 
 
 async def running(engine: Engine, tenant: str, ids: list[str]) -> int:
@@ -109,13 +109,13 @@ async def test_a_tenant_alone_is_claimed_for_without_looking_for_others(
 
 
 async def test_a_claim_passes_over_jobs_beyond_their_share(store: Store) -> None:  # noqa: F811
-    await store.register_worker(worker_info("w"))
+    await store.workers.register_worker(worker_info("w"))
     for kind, tenant in product(("x", "y"), ("a", "b", "default")):
         for _ in range(5):
-            await store.submit(new_job(kind, tenant=tenant), 0)
+            await store.jobs.submit(new_job(kind, tenant=tenant), 0)
     share = Share(per_pair=2, per_tenant=3, per_kind=5)
     held = HeldSlots(share, (("x", "a"), ("x", "a"), ("y", "a")))
-    claimed = await store.claim("w", ["x", "y"], 20, 2**50, held=held)
+    claimed = await store.workers.claim("w", ["x", "y"], 20, 2**50, held=held)
     found = Counter((claim.kind, claim.lease.tenant) for claim in claimed.claims)
     assert all(tenant != "a" for _, tenant in found)
     assert max(found.values()) <= 2

@@ -130,8 +130,8 @@ async def test_cancelling_kills_after_the_grace_period_with_all_that_was_started
     [
         ("segfault", "crashed (SIGSEGV)"),
         ("abort", "crashed (SIGABRT)"),
-        ("exit", "ended by itself with exit status 3"),
-        ("exit-0", "ended by itself with exit status 0"),
+        ("exit", "exited with status 3"),
+        ("exit-0", "exited with status 0"),
         ("kill", "was killed (SIGKILL)"),
         # It ends by itself with exit status 1, unless it is killed first for the closed socket.
         ("close", "the process that ran the handler"),
@@ -219,7 +219,7 @@ async def test_what_does_not_finish_in_the_drain_is_killed_and_given_back(
     await life.end()
     back = await engine.get(job.id)
     assert (back.state, back.reason, back.attempt) == (State.QUEUED, Reason.RELEASED, 0)
-    assert await engine.store.workers() == []
+    assert await engine.store.workers.list_workers() == []
 
 
 async def test_a_worker_taken_for_lost_kills_what_does_not_stop(
@@ -228,7 +228,7 @@ async def test_a_worker_taken_for_lost_kills_what_does_not_stop(
     async with working(engine, replace(IMPATIENT, lease_s=0.2)) as worker:
         job = await engine.submit(Submission("hold_and_retry", str(meeting.port)))
         life = Life((await meeting.arrival()).pid)
-        assert await engine.store.remove_worker(worker.id, None, engine.clock.now()) == 1
+        assert await engine.store.workers.remove_worker(worker.id, None, engine.clock.now()) == 1
         ended = await engine.wait(job.id, 30)
         await life.end()
     assert (result(ended), ended.fence) == (2, 3)
@@ -253,7 +253,7 @@ async def test_processes_that_die_at_import_fail_their_jobs_and_do_not_spin(
     for job in jobs:
         assert job.error is not None
         assert job.error.code == "worker-process-died"
-        assert "exit status 7 before it was ready" in job.error.message
+        assert "exited with status 7 before it was ready" in job.error.message
 
 
 async def test_an_error_at_import_is_said(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,7 @@ async def test_prints_and_logs_of_a_handler_come_out_of_its_worker(
         line = json.loads(worker.stderr.wait_for("logged in a process"))
         failed = await engine.submit(Submission("raises", '"secret words"', correlation_id="c-18"))
         await engine.wait(failed.id, 30)
-        raised = json.loads(worker.stderr.wait_for("a handler raised"))
+        raised = json.loads(worker.stderr.wait_for("handler failed"))
         worker.stop()
         lines = worker.stderr.until_end()
     assert (line["level"], line["correlation_id"]) == ("warning", "c-17")

@@ -56,7 +56,7 @@ async def test_a_handler_in_a_process_goes_on_where_it_left_off(
         job = await until(engine, job_id, State.WAITING)
         assert (await run(engine, "double", 1)).result == "2", "the process is free"
         await until(engine, job_id, State.WAITING, after=job.last_event)
-        await engine.store.send("default", job_id, "go", '"now"', engine.clock.now())
+        await engine.store.jobs.send_event("default", job_id, "go", '"now"', engine.clock.now())
         assert await result_of(engine, job_id) == ["first", "now", [0, 2, 4], 1]
     assert ran(path) == {"first": 1, "second": 1}
     assert len(await said(engine, job_id, EventType.LOG)) == 1
@@ -93,7 +93,7 @@ async def test_cancel_in_a_step_of_a_process(engine: Engine, path: Path, meeting
         await engine.cancel(job_id)
         visitor.let_go()
         assert (await ended(engine, job_id)).state is State.CANCELLED
-    assert len(await engine.store.steps("default", job_id)) == 1
+    assert len(await engine.store.jobs.list_steps("default", job_id)) == 1
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ async def test_what_the_worker_refuses_is_said_in_the_process(
     async with working(engine, ONE):
         job_id = await submit(engine, "spawns_what_is_not_there", kind)
         assert words in str(await result_of(engine, job_id))
-    assert await engine.store.steps("default", job_id) == []
+    assert await engine.store.jobs.list_steps("default", job_id) == []
 
 
 async def test_a_failure_that_was_caught_in_a_process(engine: Engine, path: Path) -> None:
@@ -128,7 +128,7 @@ async def test_code_in_a_process_that_leaves_out_what_is_on_record(
         job = await ended(engine, job_id)
         assert job.error is not None
         assert job.error.code == "steps-changed"
-        assert "has step 'upper' with key 'b' on record" in job.error.message
+        assert "recorded step 'upper' with key 'b'" in job.error.message
         write(path, "a b")
         await engine.resume(job_id)
         assert await result_of(engine, job_id) == ["A", "B"]
@@ -142,7 +142,7 @@ async def test_a_child_that_failed_a_parent_in_a_process(engine: Engine, path: P
         job_id = await submit(engine, "takes_what_a_file_says", str(path))
         await ended(engine, job_id)
         write(leaf, "")
-        child = (await engine.store.steps("default", job_id))[0].result or ""
+        child = (await engine.store.jobs.list_steps("default", job_id))[0].result or ""
         await engine.resume(child.strip('"'))
         assert await result_of(engine, child.strip('"')) == []
         write(path, f"child:{leaf} a")

@@ -67,11 +67,11 @@ async def test_what_a_job_waits_for_is_on_record_too(
     async with working(engine):
         job_id = await submit(engine, "job")
         await until(engine, job_id, State.WAITING)
-        await engine.store.send("default", job_id, "go", "true", engine.clock.now())
+        await engine.store.jobs.send_event("default", job_id, "go", "true", engine.clock.now())
         job = await ended(engine, job_id)
     assert job.error is not None
     assert (job.error.code, script.ran) == ("steps-changed", {})
-    assert "has event 'go' on record" in job.error.message
+    assert "recorded event 'go'" in job.error.message
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -206,7 +206,7 @@ async def test_a_fork_with_another_input_need_not_take_what_it_took_over(
     async with working(engine):
         job_id = await submit(engine, "reads", "a b c")
         await result_of(engine, job_id)
-        steps = await engine.store.steps("default", job_id)
+        steps = await engine.store.jobs.list_steps("default", job_id)
         # A fork is made after what it takes over, if only by a millisecond: no clock tells of that.
         while engine.clock.now() <= steps[-1].started_at:  # noqa: ASYNC110
             await asyncio.sleep(0)
@@ -215,9 +215,7 @@ async def test_a_fork_with_another_input_need_not_take_what_it_took_over(
         other = (await engine.fork(Fork(job_id, 2, '"a d"'))).job
         refused = await ended(engine, other.id)
     assert refused.error is not None
-    assert "has step 'step' with key 'b' on record, where the code now takes" in (
-        refused.error.message
-    )
+    assert "recorded step 'step' with key 'b' where the code now calls" in (refused.error.message)
     assert ran == {"a": 1, "b": 1, "c": 1}
 
 

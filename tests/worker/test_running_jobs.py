@@ -15,6 +15,7 @@ from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.job import Job
+from coatcheck.model.options import Limits
 from coatcheck.model.state import Reason, State
 from coatcheck.store.base import Store
 
@@ -25,8 +26,8 @@ pytestmark = pytest.mark.anyio
 
 async def run(engine: Engine, kind: str, value: object = None, **options: object) -> Job:
     """Submit a job and wait for its end."""
-    asked = Submission(kind, json.dumps(value), **options)  # type: ignore[arg-type]
-    job = await engine.submit(asked)
+    submitted = Submission(kind, json.dumps(value), **options)  # type: ignore[arg-type]
+    job = await engine.submit(submitted)
     ended = await engine.wait(job.id, 30)
     assert ended.state.is_terminal, ended
     return ended
@@ -298,7 +299,7 @@ async def test_head_starts_are_asked_at_every_claim(app: App, store: Store) -> N
     order: list[str] = []
     loaded: dict[str, int] = {}
 
-    @app.job(concurrency=1, head_starts=lambda: loaded)
+    @app.job(limits=Limits(concurrency=1, age_boosts=lambda: loaded))
     async def ask(ctx: Context, model: str) -> None:
         order.append(model)
         loaded.clear()

@@ -13,7 +13,7 @@ from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.store.base import Settlement
 from coatcheck.worker.attempts import completer as module
 from coatcheck.worker.attempts.completer import Completer
-from coatcheck.worker.failpoints import no_probe
+from coatcheck.worker.failpoints import no_failpoint
 
 pytestmark = pytest.mark.anyio
 
@@ -64,9 +64,9 @@ async def turns() -> None:
 
 async def test_one_is_sent_at_once_and_the_rest_gather_while_others_are_on_their_way() -> None:
     desk, writes = Desk(), Writes()
-    settling = Completer(desk, writes, no_probe, {})  # type: ignore[arg-type]  # the one verb it calls
+    settling = Completer(desk, writes, no_failpoint, {})  # type: ignore[arg-type]  # the one verb it calls
     for name in "abcdef":
-        settling.soon(settlements(name))
+        settling.settle_soon(settlements(name))
         await turns()
     assert desk.sent == [["a"], ["b"]]
     assert all(Lease("t", name, 1) in settling for name in "abcdef")
@@ -79,9 +79,9 @@ async def test_one_is_sent_at_once_and_the_rest_gather_while_others_are_on_their
 async def test_what_ends_in_one_turn_goes_together() -> None:
     desk, writes = Desk(), Writes()
     desk.open.set()
-    settling = Completer(desk, writes, no_probe, {})  # type: ignore[arg-type]  # the one verb it calls
-    settling.soon(settlements("a"))
-    settling.soon(settlements("b", "c"))
+    settling = Completer(desk, writes, no_failpoint, {})  # type: ignore[arg-type]  # the one verb it calls
+    settling.settle_soon(settlements("a"))
+    settling.settle_soon(settlements("b", "c"))
     await writes.done()
     assert desk.sent == [["a", "b", "c"]]
 
@@ -90,8 +90,8 @@ async def test_one_outcome_that_cannot_be_written_fails_alone() -> None:
     desk, writes = Desk(), Writes()
     desk.open.set()
     desk.refuse = {"c": ValueError("not that one")}
-    settling = Completer(desk, writes, no_probe, {})  # type: ignore[arg-type]  # the one verb it calls
-    settling.soon(settlements(*"abcdefgh"))
+    settling = Completer(desk, writes, no_failpoint, {})  # type: ignore[arg-type]  # the one verb it calls
+    settling.settle_soon(settlements(*"abcdefgh"))
     await writes.done()
     assert sorted(desk.written) == list("abcdefgh")
     assert [n for n, outcome in desk.written.items() if isinstance(outcome, GaveUp)] == ["c"]
@@ -100,14 +100,14 @@ async def test_one_outcome_that_cannot_be_written_fails_alone() -> None:
 async def test_a_fault_nobody_has_heard_of_holds_up_only_its_own_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "UNHEARD_OF_PAUSE_S", 0)
+    monkeypatch.setattr(module, "UNEXPECTED_ERROR_PAUSE_S", 0)
     desk, writes = Desk(), Writes()
     desk.open.set()
     desk.refuse = {"a": RuntimeError("what is this")}
-    settling = Completer(desk, writes, no_probe, {})  # type: ignore[arg-type]  # the one verb it calls
-    settling.soon(settlements("a", "b"))
+    settling = Completer(desk, writes, no_failpoint, {})  # type: ignore[arg-type]  # the one verb it calls
+    settling.settle_soon(settlements("a", "b"))
     await turns()
-    settling.soon(settlements("c"))
+    settling.settle_soon(settlements("c"))
     await turns()
     assert list(desk.written) == ["c"]
     assert Lease("t", "a", 1) in settling

@@ -79,11 +79,11 @@ async def test_replaying_a_finished_id_runs_zero_steps(app: App, engine: Engine)
         await result_of(engine, handle)
     pipeline.ran.clear()
     before = await engine.get(handle)
-    asked = Submission("ingest", '"one two three"')
-    again = prepare(asked, app.kinds, handle, engine.clock.now())
+    submitted = Submission("ingest", '"one two three"')
+    again = prepare(submitted, app.kinds, handle, engine.clock.now())
     async with working(engine):
-        await engine.store.submit(again, engine.clock.now())
-        await engine.store.resume("default", handle, engine.clock.now())
+        await engine.store.jobs.submit(again, engine.clock.now())
+        await engine.store.jobs.resume("default", handle, engine.clock.now())
         assert await result_of(engine, handle) == {"chunks": 3}
         await run(engine, "nothing")  # whatever was to be claimed before it has been
     assert pipeline.ran == {}
@@ -115,7 +115,7 @@ async def test_each_step_is_told_in_the_log(app: App, engine: Engine) -> None:
     assert [(step["name"], step["state"]) for step in told] == [  # type: ignore[index]
         *(("extract", "succeeded"), ("chunk", "succeeded"), ("index", "succeeded"))
     ]
-    steps = await engine.store.steps("default", handle)
+    steps = await engine.store.jobs.list_steps("default", handle)
     assert [step.result for step in steps] == ['["one","two"]', '["one","two"]', '{"chunks":2}']
 
 
@@ -145,7 +145,7 @@ async def test_steps_side_by_side(app: App, engine: Engine, way: str) -> None:
         job = await run(engine, "both")
     assert (job.state, job.result, job.attempt) == (State.SUCCEEDED, "[10,20]", 3)
     assert ran == {1: 1, 2: 1}
-    assert all(step.overlapped for step in await engine.store.steps("default", job.id))
+    assert all(step.overlapped for step in await engine.store.jobs.list_steps("default", job.id))
 
 
 # The first of two is made and, as the second cannot be, never awaited.
@@ -165,9 +165,9 @@ async def test_steps_of_one_name_under_way_at_a_time_need_keys(app: App, engine:
     async with working(engine):
         job, other = await run(engine, "ambiguous"), await run(engine, "same_key")
     assert job.error is not None
-    assert "two of step 'fetch' are under way at a time; give each a key=" in job.error.message
+    assert "two calls of step 'fetch' are in progress at once; give each its" in job.error.message
     assert other.error is not None
-    assert "step 'fetch' with key 'a' is under way already" in other.error.message
+    assert "step 'fetch' with key 'a' is already in progress" in other.error.message
 
 
 class Order(BaseModel):
@@ -223,7 +223,7 @@ async def test_a_result_that_could_not_be_read_later_fails_the_step(
         job = await run(engine, "odd")
     assert job.error is not None
     assert "step 'half' failed" in job.error.message
-    [step] = await engine.store.steps("default", job.id)
+    [step] = await engine.store.jobs.list_steps("default", job.id)
     assert step.state is StepState.FAILED
 
 
@@ -248,7 +248,7 @@ async def test_what_cannot_be_written_down_is_refused(app: App, engine: Engine, 
         job = await run(engine, "odd")
     assert job.error is not None
     assert "InvalidInput" in job.error.message
-    assert await engine.store.steps("default", job.id) == []
+    assert await engine.store.jobs.list_steps("default", job.id) == []
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
@@ -284,9 +284,7 @@ async def test_code_that_has_changed_is_named_beside_what_is_on_record(
     assert (job.state, job.attempt, ran) == (State.FAILED, 2, [])
     assert job.error is not None
     assert job.error.code == "steps-changed"
-    assert "has step 'reserve' on record, where the code now takes step 'charge'" in (
-        job.error.message
-    )
+    assert "recorded step 'reserve' where the code now calls step 'charge'" in (job.error.message)
 
 
 async def test_a_result_that_no_longer_fits_is_said_to(app: App, engine: Engine) -> None:
@@ -307,7 +305,7 @@ async def test_a_result_that_no_longer_fits_is_said_to(app: App, engine: Engine)
         job = await run(engine, "changes")
     assert job.error is not None
     assert job.error.code == "steps-changed"
-    assert "the result of step 'number' is not what the code now says" in job.error.message
+    assert "the recorded result of step 'number' does not match" in job.error.message
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
@@ -407,7 +405,7 @@ async def test_cancel_in_a_step(app: App, engine: Engine) -> None:
         job = await ended(engine, job_id)
         await gate.stopped.wait()
     assert job.state is State.CANCELLED
-    assert await engine.store.steps("default", job_id) == []
+    assert await engine.store.jobs.list_steps("default", job_id) == []
 
 
 async def test_a_drain_in_the_middle_keeps_what_is_done(app: App, engine: Engine) -> None:
@@ -444,7 +442,7 @@ async def test_a_step_is_tried_again_before_its_job_is(app: App, engine: Engine)
     async with working(engine):
         job = await run(engine, "patient")
     assert (job.state, job.result, job.attempt) == (State.SUCCEEDED, "3", 1)
-    [step] = await engine.store.steps("default", job.id)
+    [step] = await engine.store.jobs.list_steps("default", job.id)
     assert (step.state, step.attempts, step.error) == (StepState.SUCCEEDED, 3, None)
 
 
@@ -478,7 +476,7 @@ async def test_a_long_backoff_gives_the_slot_up(app: App, store: Store, shape: s
     async with working(engine):
         job_id = await submit(engine, "patient")
         job = await until(engine, job_id, State.WAITING)
-        [step] = await engine.store.steps("default", job_id)
+        [step] = await engine.store.jobs.list_steps("default", job_id)
         assert (step.state, step.attempts, step.wake_at) == (StepState.WAITING, 1, job.run_at)
         assert step.error is not None
         clock.ahead_ms = 3_600_000
@@ -532,7 +530,7 @@ async def test_a_failure_that_was_caught_is_part_of_the_history(
         job = await run(engine, "falls_back")
     assert (job.result, len(tries)) == ('"another way"', 1)
     assert caught == [("fails", "OSError", "OSError: the line is dead")] * 2
-    first = (await engine.store.steps("default", job.id))[0]
+    first = (await engine.store.jobs.list_steps("default", job.id))[0]
     assert (first.state, first.survived) == (StepState.FAILED, True)
 
 
@@ -592,7 +590,7 @@ async def test_a_step_that_takes_too_long_has_failed(
     async with working(engine):
         job = await run(engine, "hurries")
     let_go.set()
-    assert json.loads(job.result or "") == "TimeoutError: it took longer than 0.05 s"
+    assert json.loads(job.result or "") == "TimeoutError: the step took longer than 0.05 s"
 
 
 async def test_the_key_of_a_step_is_for_its_body(app: App, engine: Engine) -> None:
@@ -612,4 +610,4 @@ async def test_the_key_of_a_step_is_for_its_body(app: App, engine: Engine) -> No
         job = await run(engine, "outside")
     assert keys == [f"{job.id}/note/#0", f"{job.id}/note#0", f"{job.id}/note#1"]
     assert job.error is not None
-    assert "asked for in the body of a step" in job.error.message
+    assert "available only in the function of a step" in job.error.message

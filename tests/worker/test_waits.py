@@ -28,7 +28,7 @@ ONE_SLOT = replace(SETTINGS, concurrency=1)
 
 
 async def send(engine: Engine, job_id: str, name: str, data: str = "true") -> None:
-    await engine.store.send("default", job_id, name, data, engine.clock.now())
+    await engine.store.jobs.send_event("default", job_id, name, data, engine.clock.now())
 
 
 class Calls:
@@ -105,7 +105,7 @@ async def test_a_short_sleep_is_not_worth_giving_the_job_up(
     async with working(engine):
         job = await run(engine, "nap")
     assert (job.state, job.fence) == (State.SUCCEEDED, 1)
-    [step] = await engine.store.steps("default", job.id)
+    [step] = await engine.store.jobs.list_steps("default", job.id)
     assert (step.id.op, step.state) == (Op.SLEEP, StepState.SUCCEEDED)
     assert step.finished_at is not None
     assert step.finished_at >= (step.wake_at or 0)
@@ -180,11 +180,11 @@ async def test_an_event_that_comes_after_the_timeout_is_for_the_next_who_waits(
         async with asyncio.timeout(30):
             while True:  # until it waits for the second time
                 job = await until(engine, job_id, State.WAITING)
-                if len(await engine.store.steps("default", job_id)) == 2:
+                if len(await engine.store.jobs.list_steps("default", job_id)) == 2:
                     break
                 await engine.wait_for_event(job, job.last_event, 30)
         await send(engine, job_id, "approved", '"late"')
-        assert await result_of(engine, job_id) == ["no event 'approved' came in time", "late"]
+        assert await result_of(engine, job_id) == ["no event 'approved' arrived in time", "late"]
 
 
 async def test_side_by_side_with_others_a_wait_gives_nothing_up(app: App, engine: Engine) -> None:
@@ -222,7 +222,7 @@ async def test_cancel_while_it_waits(app: App, engine: Engine) -> None:
     async with working(engine):
         job_id = await submit(engine, "approval")
         await until(engine, job_id, State.WAITING)
-        [step, _] = await engine.store.steps("default", job_id)
+        [step, _] = await engine.store.jobs.list_steps("default", job_id)
         child = (step.result or "").strip('"')
         await until(engine, child, State.WAITING)
         assert (await engine.cancel(job_id)).state is State.CANCELLED
@@ -339,9 +339,9 @@ async def test_children_and_their_results_in_order(app: App, engine: Engine, sha
     async with working(engine, ONE_SLOT):
         job = await run(engine, "tree", 20)
     assert job.result == str([n * 10 for n in reversed(range(20))]).replace(" ", "")
-    steps = await engine.store.steps("default", job.id)
+    steps = await engine.store.jobs.list_steps("default", job.id)
     ids = {(step.result or "").strip('"') for step in steps if step.id.op is Op.CHILD}
-    children = await engine.store.get_many([("default", child) for child in ids])
+    children = await engine.store.jobs.get_many([("default", child) for child in ids])
     assert len(children) == 20
     assert {child.terms.parent for child in children} == {job.id}
 
@@ -370,7 +370,7 @@ async def test_children_are_spawned_once_whenever_their_parent_is_lost(
         await gate.begun.wait()
         await lose(engine, worker)
         assert await result_of(engine, job_id) == 10
-    steps = await engine.store.steps("default", job_id)
+    steps = await engine.store.jobs.list_steps("default", job_id)
     assert [step.id.op for step in steps] == [Op.CHILD] * 5 + [Op.GATHER]
 
 
@@ -415,6 +415,6 @@ async def test_a_child_that_does_not_fit_its_kind_is_refused(app: App, engine: E
         job, other = await run(engine, "wrong_input"), await run(engine, "wrong_kind")
     for failed in (job, other):
         assert failed.state is State.FAILED
-        assert await engine.store.steps("default", failed.id) == []
+        assert await engine.store.jobs.list_steps("default", failed.id) == []
     assert other.error is not None
     assert "there is no kind 'missing'" in other.error.message

@@ -1,1 +1,1 @@
-"""What is measured on PostgreSQL, a module for each."""
+"""The measures on PostgreSQL, one per module."""

@@ -1,12 +1,12 @@
-"""A long life: many jobs through one table, alone and beside a reader that keeps its snapshot open.
+"""Churn: many jobs through one table, alone and beside a reader with an open snapshot.
 
-Jobs go through in slices: a slice is submitted, claimed and settled by the store's own verbs in
-batches of 64, and what has ended is deleted by its own sweep (the jobs are kept for a millisecond),
-so that the table stays small unless something is left behind. One series has the database for
-itself. In the other a connection holds a REPEATABLE READ transaction open from the beginning, as a
-backup or a forgotten session does: PostgreSQL may then remove no row version that this reader could
-still see. The two take turns, slice by slice, each in its own database of the same server, with
-autovacuum as the migrations set it.
+Jobs are processed in slices: a slice is submitted, claimed and settled by the store's own verbs in
+batches of 64, and the sweep deletes finished jobs (retention is a millisecond), so that the table
+stays small unless dead rows remain. One series has the database for itself. In the other a
+connection holds a REPEATABLE READ transaction open from the start, like a backup or a forgotten
+session: PostgreSQL then cannot remove row versions that this reader could see. The two take turns,
+slice by slice, each in its own database of the same server, with the autovacuum settings of the
+migrations.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BATCH = 64
 AT_ONCE = 1_000
 KEPT = Terms(keep_succeeded_ms=1)
 MB = 1_000_000
-# Rows of the table in the report; the JSON and the picture have every slice.
+# Rows of the table in the report; the JSON and the chart have every slice.
 SHOWN = 10
 SIZES = """
 SELECT pg_table_size('coatcheck.jobs'), pg_indexes_size('coatcheck.jobs'),
@@ -46,7 +46,7 @@ SELECT pg_table_size('coatcheck.jobs'), pg_indexes_size('coatcheck.jobs'),
 
 @dataclass
 class Point:
-    """One slice: how long its claims took, and how large the tables were after it."""
+    """One slice: the duration of its claims, and the sizes of tables after it."""
 
     jobs: int
     claim_us: float
@@ -75,7 +75,7 @@ class ChurnMeasure(Measure):
 
 
 def measure(plan: Plan, server: Server, jobs: int, seconds: float) -> list[Measure]:
-    """Put `jobs` jobs through, alone and beside a reader, for at most `seconds` altogether."""
+    """Process `jobs` jobs, alone and beside a reader, for at most `seconds` in total."""
     with server.fresh_database() as alone, server.fresh_database() as read:
         series = asyncio.run(_measure(alone, read, jobs, max(1, jobs // 25), seconds))
     rows = []
@@ -104,7 +104,7 @@ async def _measure(alone: str, read: str, jobs: int, size: int, seconds: float) 
     until = time.monotonic() + seconds
     async with contextlib.AsyncExitStack() as stack:
         stores = [await stack.enter_async_context(opened(address)) for address in (alone, read)]
-        # The reader must see something, or its snapshot would not matter.
+        # The reader must read something, or it has no snapshot.
         await _slice(stores[1], BATCH)
         reader = stack.enter_context(psycopg.connect(read))
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -123,21 +123,21 @@ async def _measure(alone: str, read: str, jobs: int, size: int, seconds: float) 
 
 
 async def _slice(store: PostgresStore, jobs: int) -> float:
-    """Put jobs through; return the median time of a full claim, a job."""
+    """Process jobs; return the median time of a full claim per job."""
     for first in range(0, jobs, AT_ONCE):
         count = min(AT_ONCE, jobs - first)
-        await store.submit_batch([new_job(KEPT) for _ in range(count)], _now())
+        await store.jobs.submit_batch([new_job(KEPT) for _ in range(count)], _now())
     taken, left = [], jobs
     while left:
         start = time.perf_counter()
-        claims = (await store.claim(WORKER, [KIND], BATCH, _now())).claims
+        claims = (await store.workers.claim(WORKER, [KIND], BATCH, _now())).claims
         if len(claims) == BATCH:
             taken.append(1e6 * (time.perf_counter() - start) / BATCH)
         assert claims, f"{left} jobs are not there"
         left -= len(claims)
         done = [Settlement(claim.lease, Succeeded('{"n":1}')) for claim in claims]
-        assert all(await store.settle(done, _now()))
-    while (await store.sweep(_now() + 1)).more:
+        assert all(await store.workers.settle(done, _now()))
+    while (await store.maintenance.sweep(_now() + 1)).more:
         pass
     return statistics.median(taken) if taken else 0.0
 
@@ -164,7 +164,7 @@ def _point(jobs: int, claim_us: float, taken: float, sizes: tuple[Any, ...]) -> 
 
 
 def _written(series: Series, jobs: int) -> list[str]:
-    """Write a series down: some of its slices, evenly spread, the last one among them."""
+    """Format evenly spaced slices of a series, including the last."""
     points = series.points
     step = max(1, len(points) // SHOWN)
     shown = points[::-step][::-1]

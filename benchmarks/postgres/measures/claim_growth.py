@@ -1,9 +1,8 @@
 """Claims on a database that has grown: finished jobs, or a long queue, against an empty one.
 
-As on SQLite: the databases are built by copying one real job, with its log, as
-often as needed; the claims are the store's own, commits included, taken in turns from all of them.
-The wait for the disk hides growth in the wall time, so the CPU time that the server's connections
-spent is held to the same bar.
+As on SQLite: the databases are built by copying one real job with its log; the claims are the
+store's own, commits included, in turns from all of them. Waiting for the disk hides growth in the
+wall time, so the CPU time of the server's connections has the same goal.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from coatcheck.store.base import Settlement
 from coatcheck.store.postgres.store import PostgresStore
 
 WORKER = "bench"
-# What belongs to a job, and the column that names it there.
+# The tables with rows of a job, and the column with its id.
 COPIED = {"jobs": "id", "listing": "id", "events": "job_id"}
 AS_USUAL = Terms()
 
@@ -53,7 +52,7 @@ def measure(plan: Plan, server: Server) -> list[Measure]:
     """Build the databases, then claim from each in turns."""
     claims = 20 if plan.quick else 100
     with contextlib.ExitStack() as stack:
-        # Databases, not schemas: each has tables, statistics and connections of its own.
+        # Databases, not schemas: each has its own tables, statistics and connections.
         compared = [(size, stack.enter_context(server.fresh_database())) for size in sizes(plan)]
         return asyncio.run(_measure(compared, claims))
 
@@ -70,7 +69,7 @@ class Timed:
     async def claim(self, batch: int, *, counts: bool) -> None:
         """Claim once."""
         start, cpu = time.perf_counter(), self._cpu_ns()
-        claimed = await self.store.claim(WORKER, [KIND], batch, _now())
+        claimed = await self.store.workers.claim(WORKER, [KIND], batch, _now())
         wall, cpu = time.perf_counter() - start, self._cpu_ns() - cpu
         assert len(claimed.claims) == batch, f"{len(claimed.claims)} of {batch} jobs were there"
         if counts:
@@ -122,7 +121,7 @@ async def opened(address: str) -> AsyncIterator[PostgresStore]:
     """Open a store with a worker registered."""
     store = PostgresStore(address, connections=2)
     await store.open()
-    await store.register_worker(WorkerInfo(WORKER, "bench", 0, (KIND,), 64, _now()))
+    await store.workers.register_worker(WorkerInfo(WORKER, "bench", 0, (KIND,), 64, _now()))
     try:
         yield store
     finally:
@@ -133,15 +132,15 @@ async def _build(address: str, size: Size, jobs_to_claim: int) -> None:
     copies = size.finished or size.pending
     async with opened(address) as store:
         template = new_job()
-        await store.submit(template, _now())
+        await store.jobs.submit(template, _now())
         if size.finished:
-            [claim] = (await store.claim(WORKER, [KIND], 1, _now())).claims
-            await store.settle([Settlement(claim.lease, Succeeded('{"n":1}'))], _now())
+            [claim] = (await store.workers.claim(WORKER, [KIND], 1, _now())).claims
+            await store.workers.settle([Settlement(claim.lease, Succeeded('{"n":1}'))], _now())
         if not size.pending:
             for first in range(0, jobs_to_claim, 1000):
                 count = min(1000, jobs_to_claim - first)
-                await store.submit_batch([new_job() for _ in range(count)], _now())
-        await store.remove_worker(WORKER, None, _now())
+                await store.jobs.submit_batch([new_job() for _ in range(count)], _now())
+        await store.workers.remove_worker(WORKER, None, _now())
     await asyncio.to_thread(_multiply, address, template.id, copies)
 
 
@@ -181,7 +180,7 @@ def _backends(address: str) -> list[int]:
 
 
 def new_job(terms: Terms = AS_USUAL) -> JobInsert:
-    """Make a job that is due now."""
+    """Create a job that is due now."""
     now = _now()
     return JobInsert(new_id(), KIND, '{"n":1}', created_at=now, run_at=now, terms=terms)
 

@@ -1,4 +1,4 @@
-"""Ours and the peers: enqueue, drain, end to end, pickup; each round runs everybody once."""
+"""Coatcheck and the peers: enqueue, drain, end to end, pickup, steps."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from benchmarks.postgres.server import Server
 from benchmarks.postgres.turns import PostgresTurns, best_against
 from benchmarks.results import Measure, at_least_times, at_most, percentile
 
-# The first probes meet cold caches and connections not yet made, on every side.
+# The first probes hit cold caches and connections not yet open, in every system.
 WARM_UP = 5
-# What each system leaves of a finished job, which is part of what it had to write.
+# What each system keeps of a finished job, and so had to write.
 LEFT_BEHIND = (
     "Coatcheck keeps input, result and log of every job and DBOS input and result; Procrastinate "
     "keeps the job and its log, PgQueuer a line in its log, Graphile Worker nothing."
@@ -28,7 +28,7 @@ LEFT_BEHIND = (
 
 
 def enqueue(plan: Plan, server: Server) -> list[Measure]:
-    """One caller, 64 at once, and lists of jobs where a system takes them."""
+    """Measure one caller, 64 callers, and lists of jobs if a system accepts them."""
     tables = []
     for callers in (1, 64):
 
@@ -49,7 +49,7 @@ def enqueue(plan: Plan, server: Server) -> list[Measure]:
 
 
 def drain(plan: Plan, server: Server) -> list[Measure]:
-    """As many jobs as each system takes in within the time, worked off by one process."""
+    """Measure one process with as many jobs as each system accepts within the time."""
     turns = PostgresTurns(plan, server, "drain", WORKING, lambda _: {"seconds": plan.seconds / 2})
     table = Measure("drain", "Drain of no-op jobs", "jobs/s", turns.rows(per_second))
     table.notes = [LEFT_BEHIND]
@@ -57,7 +57,7 @@ def drain(plan: Plan, server: Server) -> list[Measure]:
 
 
 def end_to_end(plan: Plan, server: Server) -> list[Measure]:
-    """Hand in and work off at once, in one process, each system in the ways that suit it."""
+    """Submit while a worker runs, in one process, in each system's settings."""
 
     def options(one: Contestant) -> Answer:
         return {"callers": one.callers, "seconds": plan.seconds}
@@ -79,7 +79,7 @@ def end_to_end(plan: Plan, server: Server) -> list[Measure]:
 
 
 def steps(plan: Plan, server: Server) -> list[Measure]:
-    """Durable steps, one after the other in one job, and in 64 jobs at once."""
+    """Measure durable steps in one job and in 64 concurrent jobs."""
     tables = []
     for jobs, count in STEPS:
 
@@ -95,7 +95,7 @@ def steps(plan: Plan, server: Server) -> list[Measure]:
 
 
 def pickup(plan: Plan, server: Server) -> list[Measure]:
-    """Medians and 99th percentiles of each round."""
+    """Return medians and 99th percentiles of each round."""
     turns = PostgresTurns(
         plan,
         server,

@@ -1,4 +1,4 @@
-"""What limits and turns cost a claim, as on SQLite."""
+"""The cost of limits and fairness for a claim, as on SQLite."""
 
 from __future__ import annotations
 

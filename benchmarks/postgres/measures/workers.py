@@ -1,8 +1,8 @@
-"""Several worker processes on one database: how far they help, and what stands in the way then.
+"""Several worker processes on one database.
 
-A paused queue is filled, the workers start, the queue is released, and the clock runs from there
-to the last result. Who used the cores meanwhile is read from /proc: our workers, the server's
-processes, and everybody together. When all cores are busy, no further worker can help.
+A paused queue is filled, the workers start, the queue is resumed, and the time runs until the last
+result. /proc tells which processes used the cores: the workers, the server, and all together. If
+all cores are busy, no further worker can help.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROCESSES = (1, 2, 4)
 
 
 def measure(plan: Plan, server: Server) -> list[Measure]:
-    """Each number of processes once a round, with our defaults and with a concurrency of 64."""
+    """Measure each number of processes per round, with defaults and with concurrency 64."""
     jobs = 2_000 if plan.quick else 10_000
     rounds = min(plan.rounds, 3)
     settings = [(one, count) for one in (OURS, OURS_64) for count in PROCESSES]

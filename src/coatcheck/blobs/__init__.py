@@ -1,1 +1,1 @@
-"""Where bytes live that are too large for a row: files beside the database, or an object store."""
+"""The blob store: bytes too large for a row, in files beside the database or in an object store."""

@@ -1,6 +1,6 @@
-"""A bucket whose blobs can only be read with a key; how, says `coatcheck.crypto.encryption`.
+"""A bucket whose blobs are encrypted at rest (`coatcheck.crypto.encryption`).
 
-What was put before there was a key is given out as it is.
+Blobs that were written before there was a key are returned as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from coatcheck.errors import BlobDamaged
 
 
 class EncryptedBucket:
-    """Seals what goes into another bucket, and opens what comes out."""
+    """Encrypts blobs on their way into another bucket, and decrypts them on their way out."""
 
     def __init__(self, bucket: Bucket, keys: Keyring) -> None:
         self._bucket = bucket
@@ -22,53 +22,53 @@ class EncryptedBucket:
 
     @property
     def place(self) -> str:
-        """Where it is."""
+        """The location of the bucket."""
         return self._bucket.place
 
     def put(self, key: str, pieces: Iterable[bytes]) -> None:
-        """Seal and write."""
-        self._bucket.put(key, self._keys.seal_stream(key, pieces))
+        """Encrypt and write a blob."""
+        self._bucket.put(key, self._keys.encrypt_stream(key, pieces))
 
     def put_once(self, key: str, pieces: Iterable[bytes]) -> None:
-        """Seal and write what cannot be read again."""
-        self._bucket.put_once(key, self._keys.seal_stream(key, pieces))
+        """Encrypt and write a blob that can be read only once."""
+        self._bucket.put_once(key, self._keys.encrypt_stream(key, pieces))
 
     def writer(self, key: str) -> BlobWriter:
-        """Seal pieces as they are sent, and write them."""
-        header, seal = self._keys.sealer(key)
+        """Encrypt and write pieces as they are sent."""
+        header, encrypt = self._keys.stream_encryptor(key)
         inner = self._bucket.writer(key)
         next(inner)
-        gathered = bytearray()
+        buffer = bytearray()
         try:
             inner.send(header)
             while (piece := (yield)) is not None:
-                gathered += piece
-                while len(gathered) >= PIECE:
-                    inner.send(seal(bytes(gathered[:PIECE])))
-                    del gathered[:PIECE]
-            if gathered:
-                inner.send(seal(bytes(gathered)))
+                buffer += piece
+                while len(buffer) >= PIECE:
+                    inner.send(encrypt(bytes(buffer[:PIECE])))
+                    del buffer[:PIECE]
+            if buffer:
+                inner.send(encrypt(bytes(buffer)))
             with contextlib.suppress(StopIteration):
                 inner.send(None)
         finally:
             inner.close()
 
     def get(self, key: str, start: int, stop: int) -> Iterator[bytes]:
-        """Read the sealed pieces that the part is in, and open them; from where they were read to
-        once more, where the blob is sealed anew meanwhile.
+        """Read and decrypt the pieces that contain the range. If the blob is re-encrypted in the
+        meantime, continue with the new one.
         """
         header = self._header(key, self._bucket.size(key))
         try:
-            for piece in self._opened(key, header, start, stop):
+            for piece in self._decrypted(key, header, start, stop):
                 start += len(piece)
                 yield piece
         except BlobDamaged:
             now = self._header(key, self._bucket.size(key))
             if now == header:
                 raise
-            yield from self._opened(key, now, start, stop)
+            yield from self._decrypted(key, now, start, stop)
 
-    def _opened(self, key: str, header: bytes | None, start: int, stop: int) -> Iterator[bytes]:
+    def _decrypted(self, key: str, header: bytes | None, start: int, stop: int) -> Iterator[bytes]:
         total = self._bucket.size(key)
         if header is None:
             yield from self._bucket.get(key, start, stop)
@@ -80,31 +80,31 @@ class EncryptedBucket:
         sealed_to = min(total, HEADER + (last + 1) * (PIECE + TAG))
         sealed = self._bucket.get(key, sealed_from, max(sealed_from, sealed_to))
         place = first * PIECE
-        for piece in self._keys.open_stream(key, header, sealed, first):
+        for piece in self._keys.decrypt_stream(key, header, sealed, first):
             wanted = piece[max(0, start - place) : stop - place]
             place += len(piece)
             if wanted:
                 yield wanted
         if place < stop:
-            raise BlobDamaged(f"blob {key} is shorter than it was")
+            raise BlobDamaged(f"blob {key} is truncated")
 
     def is_outdated(self, key: str) -> bool:
-        """Tell whether a blob was sealed with another key than those that are sealed now; raises
+        """Return whether a blob is encrypted with another key than the current one; raise
         BlobGone.
         """
         header = self._header(key, self._bucket.size(key))
         return header is not None and self._keys.is_outdated(header)
 
-    def reseal(self, key: str) -> None:
-        """Seal a blob anew, in its place: who reads it meanwhile reads the one or the other."""
+    def reencrypt(self, key: str) -> None:
+        """Encrypt a blob again, in place. A concurrent reader sees the old or the new one."""
         self.put(key, self.get(key, 0, self.size(key)))
 
     def delete(self, key: str) -> None:
-        """Remove what is there."""
+        """Delete a blob."""
         self._bucket.delete(key)
 
     def size(self, key: str) -> int:
-        """Return how many bytes were put."""
+        """Return the size of a blob before encryption."""
         total = self._bucket.size(key)
         if self._header(key, total) is None:
             return total
@@ -112,14 +112,14 @@ class EncryptedBucket:
         return total - HEADER - pieces * TAG
 
     def copy(self, key: str, to: str) -> None:
-        """Seal it for its other key."""
+        """Encrypt a copy for its other key."""
         self.put(to, self.get(key, 0, self.size(key)))
 
     def sign(self, key: str, seconds: float) -> None:
-        """Return nothing: what others write there would not be sealed."""
+        """Return None: clients would write unencrypted bytes."""
 
     def check(self) -> None:
-        """Raise what keeps blobs from being written."""
+        """Raise the error that prevents writing blobs, if any."""
         self._bucket.check()
 
     def _header(self, key: str, total: int) -> bytes | None:

@@ -1,19 +1,19 @@
-"""Blobs in an object store: S3 and what speaks like it, Azure, Google.
+"""Blobs in an object store: S3 and compatible stores, Azure, Google.
 
-Through obstore's blocking calls, from threads. Its asynchronous ones were found to abort the
-interpreter at its end, now and then, with a stream still in some queue. A large object goes up in
-parts, a few at a time, and exists once the last is there; if one fails, or whoever makes them, the
-parts are given up.
+It uses obstore's blocking calls, from threads. Its asynchronous calls occasionally aborted the
+interpreter at exit while a stream was still queued. A large object is uploaded in parts, a few at a
+time, and exists once the last part has arrived. If a part fails, or reading the source fails, the
+upload is aborted.
 
-An object cannot be written in turns of several threads. So the bytes of a slow client are spooled
-in an unnamed temporary file, and sent on by one thread when the last has arrived.
+An object cannot be written by several threads in turn. So the bytes of a slow client are spooled to
+an unnamed temporary file, and one thread uploads them once the last has arrived.
 
-Trying again is our own business (`Blobs`), but for what can be read only once: there the library
-sends a part again that failed, from memory, and nobody is asked for it twice. It does so after
-errors of the server (5xx) and of the connection, and not where something is not there.
+`Blobs` retries, except for sources that can be read only once. For these, the library resends a
+failed part from memory, after server errors (5xx) and connection errors, but not if something does
+not exist.
 
 Credentials and endpoints are found as each vendor's own tools find them: in the environment
-(AWS_..., AZURE_..., GOOGLE_...), from the machine's or the pod's identity.
+(AWS_..., AZURE_..., GOOGLE_...), or from the identity of the machine or pod.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from coatcheck.errors import BlobDamaged, BlobGone, BlobStoreUnavailable, Config
 if TYPE_CHECKING:
     from obstore.store import BackoffConfig, RetryConfig
 
-# What is in memory of an upload: this many parts of this size.
+# An upload holds this many parts of this size in memory.
 PART_BYTES = 8 << 20
 PARTS_AT_ONCE = 2
 PROBE_KEY = "doctor/probe"
-# What a PUT to a signed address has to say: Azure has blobs of several types.
+# Headers that a PUT to a signed URL needs: Azure has several types of blobs.
 _PUT_HEADERS = {"az": {"x-ms-blob-type": "BlockBlob"}}
 
 
 class ObjectBucket:
-    """A bucket or container, or a part of one that the URL's path names."""
+    """A bucket or container, or a folder in it that the URL's path names."""
 
-    def __init__(self, url: str, patience: BlobRetryPolicy = BlobRetryPolicy()) -> None:  # noqa: B008 - a value
+    def __init__(self, url: str, retry_policy: BlobRetryPolicy = BlobRetryPolicy()) -> None:  # noqa: B008 - a value
         try:
-            # An optional part: only who uses it needs it.
+            # An optional dependency.
             import obstore  # noqa: PLC0415
             from obstore.exceptions import (  # noqa: PLC0415
                 BaseError,
@@ -63,7 +63,7 @@ class ObjectBucket:
         self._denied = (PermissionDeniedError, UnauthenticatedError, PermissionError)
         try:
             self._store: Any = from_url(url, retry_config={"max_retries": 0})
-            self._patient: Any = from_url(url, retry_config=_retrying(patience))
+            self._retrying_store: Any = from_url(url, retry_config=_retry_config(retry_policy))
         except BaseError as error:
             raise ConfigurationError(f"{self._place} cannot be used for blobs") from error
 
@@ -77,11 +77,11 @@ class ObjectBucket:
         self._put(self._store, key, pieces)
 
     def put_once(self, key: str, pieces: Iterable[bytes]) -> None:
-        """Write an object, and each part of it as often as it takes."""
-        self._put(self._patient, key, pieces)
+        """Write an object, and retry each failed part."""
+        self._put(self._retrying_store, key, pieces)
 
     def writer(self, key: str) -> BlobWriter:
-        """Spool pieces as they are sent, and write the object when all are there."""
+        """Spool pieces as they are sent, and upload the object once all have arrived."""
         try:
             # A temporary file has no name, and nobody else can open it.
             with tempfile.SpooledTemporaryFile(PIECE) as spool:
@@ -90,18 +90,18 @@ class ObjectBucket:
                 spool.seek(0)
                 self.put_once(key, iter(lambda: spool.read(PIECE), b""))
         except OSError as error:
-            said = f"an upload to {self._place} cannot be spooled: {error.strerror}"
-            raise BlobStoreUnavailable(said) from error
+            message = f"an upload to {self._place} cannot be spooled: {error.strerror}"
+            raise BlobStoreUnavailable(message) from error
 
     def _put(self, store: Any, key: str, pieces: Iterable[bytes]) -> None:
-        with self._as_ours(key):
+        with self._translate_errors(key):
             self._obstore.put(
                 store, key, pieces, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
             )
 
     def get(self, key: str, start: int, stop: int) -> Iterator[bytes]:
         """Read from an object."""
-        with self._as_ours(key):
+        with self._translate_errors(key):
             if start >= stop:
                 self._obstore.head(self._store, key)
                 return
@@ -110,58 +110,60 @@ class ObjectBucket:
                 yield bytes(piece)
 
     def delete(self, key: str) -> None:
-        """Remove an object."""
+        """Delete an object."""
         try:
-            with self._as_ours(key):
+            with self._translate_errors(key):
                 self._obstore.delete(self._store, key)
         except BlobGone:
-            return  # some stores say so, some do not
+            return  # some stores raise this, some do not
 
     def size(self, key: str) -> int:
         """Return an object's size."""
-        with self._as_ours(key):
+        with self._translate_errors(key):
             return int(self._obstore.head(self._store, key)["size"])
 
     def copy(self, key: str, to: str) -> None:
-        """Let the store copy an object by itself."""
-        with self._as_ours(key):
+        """Copy an object within the store."""
+        with self._translate_errors(key):
             self._obstore.copy(self._store, key, to)
 
     def sign(self, key: str, seconds: float) -> SignedAddress:
-        """Return an address to PUT an object to."""
-        with self._as_ours(key):
+        """Return a signed URL for a PUT."""
+        with self._translate_errors(key):
             lasting = timedelta(seconds=seconds)
             url = str(self._obstore.sign(self._store, "PUT", key, lasting))
             return SignedAddress(url, _PUT_HEADERS.get(self._place.partition(":")[0], {}))
 
     def check(self) -> None:
-        """Write a few bytes, read them and remove them."""
-        said = b"can this be kept?"
-        self.put(PROBE_KEY, [said])
-        found = b"".join(self.get(PROBE_KEY, 0, len(said)))
+        """Write a few bytes, read them and delete them."""
+        message = b"coatcheck doctor"
+        self.put(PROBE_KEY, [message])
+        found = b"".join(self.get(PROBE_KEY, 0, len(message)))
         self.delete(PROBE_KEY)
-        if found != said:
-            raise BlobDamaged(f"{self._place} does not keep what it is given")
+        if found != message:
+            raise BlobDamaged(f"{self._place} does not return the bytes that were written")
 
     @contextmanager
-    def _as_ours(self, key: str) -> Iterator[None]:
+    def _translate_errors(self, key: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError as error:
             raise BlobGone(f"blob {key} is not in {self._place}") from error
         except self._denied as error:
-            raise BlobStoreUnavailable(f"{self._place} refuses our credentials") from error
+            raise BlobStoreUnavailable(f"{self._place} rejected the credentials") from error
         except self._base_error as error:
-            # Its words hold the whole request; the kind of error is all we pass on.
-            said = f"{self._place} cannot be used right now: {type(error).__name__}"
-            raise BlobStoreUnavailable(said) from error
+            # Its message contains the whole request, so only the type of the error is passed on.
+            message = f"{self._place} is unavailable: {type(error).__name__}"
+            raise BlobStoreUnavailable(message) from error
 
 
-def _retrying(patience: BlobRetryPolicy) -> RetryConfig:
-    """Put it as obstore does; its pauses after the first are drawn at random up to the double."""
+def _retry_config(retry_policy: BlobRetryPolicy) -> RetryConfig:
+    """Convert a retry policy to obstore's. Its pauses are random between one and two times the
+    base.
+    """
     backoff: BackoffConfig = {
-        "init_backoff": timedelta(seconds=patience.first_pause_s),
-        "max_backoff": timedelta(seconds=patience.longest_pause_s),
+        "init_backoff": timedelta(seconds=retry_policy.first_pause_s),
+        "max_backoff": timedelta(seconds=retry_policy.longest_pause_s),
         "base": 2,
     }
-    return {"max_retries": patience.tries - 1, "backoff": backoff}
+    return {"max_retries": retry_policy.tries - 1, "backoff": backoff}

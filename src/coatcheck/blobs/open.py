@@ -1,4 +1,4 @@
-"""From settings to the blob store they name."""
+"""Opening the blob store that the settings name."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from coatcheck.settings import Settings
 
 _OBJECTS = ("s3", "az", "gs")
 _HINT = "write file:///var/lib/blobs, s3://bucket/folder, az://container or gs://bucket"
-# Where there is no database file that they could lie beside.
+# Used if there is no database file to put them beside.
 DEFAULT_FOLDER = Path("data/blobs")
 
 
 def blobs_for(settings: Settings) -> Blobs:
-    """Return the blob store that the settings name; nothing is made or asked yet."""
+    """Return the blob store that the settings name, without accessing it."""
     return Blobs(bucket_for(settings))
 
 
 def bucket_for(settings: Settings) -> Bucket:
-    """Return the place that the settings name: beside the database file unless told."""
+    """Return the bucket that the settings name; by default, a folder beside the database file."""
     bucket = _plain_bucket(settings)
     keys = keyring_for(settings)
     return bucket if keys is None else EncryptedBucket(bucket, keys)
@@ -43,7 +43,7 @@ def _plain_bucket(settings: Settings) -> Bucket:
     if separator and scheme in _OBJECTS and urlsplit(url).hostname:
         return ObjectBucket(url)
     shown = f"{scheme}://…" if separator and scheme.isalnum() else "this"
-    raise ConfigurationError(f"{shown} is not a place for blobs; {_HINT}")
+    raise ConfigurationError(f"{shown} is not a blob store; {_HINT}")
 
 
 def _beside(database: str) -> Path:

@@ -32,7 +32,7 @@ from coatcheck.client.handle import (
     result_adapter,
 )
 from coatcheck.client.new_job import JobOptions, NewJob
-from coatcheck.client.retry import RESPONSE_TIMEOUT_S, RETRY_FOR_S, RetryPolicy
+from coatcheck.client.retry import RESPONSE_TIMEOUT_S, RETRY_FOR_S, RequestRetryPolicy
 from coatcheck.model.upload import Upload
 
 T = TypeVar("T")
@@ -146,7 +146,7 @@ class AsyncClient:
         address = find_address(base_url, api_key)
         self._driver = driver(address)
         self._calls = ApiCalls(
-            RetryPolicy(address.shown, timeout, retry_for, self._driver.monotonic)
+            RequestRetryPolicy(address.shown, timeout, retry_for, self._driver.monotonic)
         )
         self.webhooks = AsyncWebhookClient(self._driver, self._calls.webhooks)
 

@@ -1,4 +1,4 @@
-"""RetryPolicy: when to repeat a request, after what pause, and when to give up.
+"""RequestRetryPolicy: when to repeat a request, after what pause, and when to give up.
 
 A request is repeated after a lost connection, after the statuses that mean "not now", and after a
 409 with `Retry-After`. Every request of this client is safe to repeat: it reads, it sets a state,
@@ -45,7 +45,7 @@ def is_permanent(outcome: ApiResponse | ConnectionLost) -> bool:
 
 
 @dataclass(frozen=True)
-class RetryPolicy:
+class RequestRetryPolicy:
     """How one client repeats its requests."""
 
     base_url: str

@@ -1,14 +1,13 @@
-"""From source files to a graph of who defines, imports, inherits from and calls whom.
+"""A graph of source code: definitions, imports, inheritance and calls.
 
-A library of its own: it reads no archive, keeps nothing and knows no job.
+A library of its own, which imports nothing of the rest of Coatcheck; see README.md.
 
-    from coatcheck.codegraph import SourceFile, analyse
+    from coatcheck.codegraph import SourceFile, analyze
 
-    graph = analyse([SourceFile("main.py", lambda: b"print(1)")], {"call"})
+    graph = analyze([SourceFile("main.py", lambda: b"print(1)")], {"call"})
 """
 
-from coatcheck.codegraph.analyzer import Progress, analyse
-from coatcheck.codegraph.disk.column import LARGEST, NoRoomError
+from coatcheck.codegraph.analyzer import Progress, analyze
 from coatcheck.codegraph.graph import (
     Edge,
     EdgeKind,
@@ -21,12 +20,12 @@ from coatcheck.codegraph.graph import (
 )
 from coatcheck.codegraph.source import SourceFile
 
+analyse = analyze  # the former spelling
+
 __all__ = [
-    "LARGEST",
     "Edge",
     "EdgeKind",
     "Graph",
-    "NoRoomError",
     "Node",
     "NodeKind",
     "Progress",
@@ -35,4 +34,5 @@ __all__ = [
     "Stats",
     "Want",
     "analyse",
+    "analyze",
 ]

@@ -1,7 +1,7 @@
-"""The graph that comes out: nodes, edges and what was counted. Structure only, never source text.
+"""The graph: nodes, edges and statistics. Structure only, never source text.
 
-A node's id is its qualified name where that is its own; another node of the same name has `#2`
-after it, in the order of files and lines, so that the same code always has the same ids.
+A node's id is its qualified name. Further nodes of the same name get the suffix `#2`, `#3`, in the
+order of files and lines, so that the same code always has the same ids.
 """
 
 from __future__ import annotations
@@ -10,13 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from coatcheck.codegraph.disk.column import Disk
-from coatcheck.codegraph.disk.tables import Keys, Table
-from coatcheck.codegraph.disk.words import Words
-
 
 class NodeKind(StrEnum):
-    """What a node stands for."""
+    """The kind of a node."""
 
     FILE = "file"
     MODULE = "module"
@@ -27,7 +23,7 @@ class NodeKind(StrEnum):
 
 
 class EdgeKind(StrEnum):
-    """How two nodes hang together."""
+    """The relation between two nodes."""
 
     CALLS = "calls"
     IMPORTS = "imports"
@@ -36,7 +32,7 @@ class EdgeKind(StrEnum):
 
 
 class Want(StrEnum):
-    """What a graph is asked for."""
+    """The parts of a graph that a caller can ask for."""
 
     CALL = "call"
     DEPENDENCY = "dependency"
@@ -45,7 +41,7 @@ class Want(StrEnum):
 
 @dataclass(slots=True)
 class Node:
-    """A file, a module, a definition, or something outside the archive."""
+    """A file, a module, a definition, or an external import path."""
 
     id: str
     kind: NodeKind
@@ -58,13 +54,13 @@ class Node:
     signature: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the node as the API shows it."""
+        """Return the node as JSON data."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(slots=True, frozen=True)
 class Edge:
-    """From a node to a node. The line is the first where it shows, in the source's file."""
+    """A relation from one node to another; `line` is the first occurrence in the source's file."""
 
     source: str
     target: str
@@ -72,7 +68,7 @@ class Edge:
     line: int | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the edge as the API shows it."""
+        """Return the edge as JSON data."""
         return {
             "source": self.source,
             "target": self.target,
@@ -83,19 +79,19 @@ class Edge:
 
 @dataclass(slots=True, frozen=True)
 class Skipped:
-    """A file, or a folder of them, that is not or not wholly in the graph, and why."""
+    """A file or folder that is not, or only partly, in the graph, and the reason."""
 
     file: str
     reason: str
 
     def as_json(self) -> dict[str, str]:
-        """Return it as the API shows it."""
+        """Return the entry as JSON data."""
         return {"file": self.file, "reason": self.reason}
 
 
 @dataclass(slots=True)
 class Stats:
-    """What was counted on the way."""
+    """Statistics of an analysis."""
 
     files: int = 0
     skipped: list[Skipped] = field(default_factory=list)
@@ -105,7 +101,7 @@ class Stats:
     ms: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the counts as the API shows them."""
+        """Return the statistics as JSON data."""
         return {
             "files": self.files,
             "skipped": [skipped.as_json() for skipped in self.skipped],
@@ -118,14 +114,14 @@ class Stats:
 
 @dataclass(slots=True)
 class Graph:
-    """The nodes, the edges, and what was counted."""
+    """Nodes, edges and statistics."""
 
     nodes: list[Node] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
     stats: Stats = field(default_factory=Stats)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the graph as the API shows it."""
+        """Return the graph as JSON data."""
         return {
             "nodes": [node.as_json() for node in self.nodes],
             "edges": [edge.as_json() for edge in self.edges],
@@ -134,19 +130,16 @@ class Graph:
 
 
 class GraphBuilder:
-    """Gathers nodes and edges, each once, and gives the ids. Until the end, nodes are numbers."""
+    """Collects nodes and edges, each once, and assigns ids. Until the end, a node is a number."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self) -> None:
         self.graph = Graph()
-        self._disk = disk
-        self._names = Words(disk)
-        # By name: how many nodes of the archive have it, and the number of the one outside.
-        self._times = Table(disk, 1)
-        self._externals = Table(disk, 1)
+        # By name: how many nodes of the archive have it, and the number of the external one.
+        self._counts: dict[str, int] = {}
+        self._externals: dict[str, int] = {}
         self._packages: dict[str, int] = {}
-        # Source, target and kind; with the first line, 0 where there is none.
-        self._edges = Keys(disk, 3)
-        self._lines = disk.column("i", 1)
+        # (source, target, kind) -> the first line
+        self._edges: dict[tuple[int, int, EdgeKind], int | None] = {}
 
     def add(
         self,
@@ -161,11 +154,9 @@ class GraphBuilder:
         signature: str | None = None,
     ) -> int:
         """Add a node of the archive and return its number."""
-        word = self._names[qualified_name]
-        times = (self._times.put((word,), 1) or 0) + 1
-        if times > 1:
-            self._times.put((word,), times)
-        node_id = qualified_name if times == 1 else f"{qualified_name}#{times}"
+        count = self._counts.get(qualified_name, 0) + 1
+        self._counts[qualified_name] = count
+        node_id = qualified_name if count == 1 else f"{qualified_name}#{count}"
         return self._append(
             Node(node_id, kind, name, qualified_name, file, line, end_line, language, signature)
         )
@@ -175,49 +166,38 @@ class GraphBuilder:
         return len(self.graph.nodes) - 1
 
     def package(self, qualified_name: str) -> int | None:
-        """Return the node of a package that an earlier file is of; the next node is, otherwise."""
+        """Return the node of a package; None if it is new, and the next node is the package."""
         known = self._packages.get(qualified_name)
         if known is None:
             self._packages[qualified_name] = len(self.graph.nodes)
         return known
 
     def external(self, path: str, language: str) -> int:
-        """Return the node of something outside the archive, by its import path."""
-        word = self._names[path]
-        number = self._externals.get(word)
+        """Return the node of an import path outside the archive."""
+        number = self._externals.get(path)
         if number is None:
-            # The archive's own definitions have their ids by the time edges are drawn.
-            node_id = path if self._times.get(word) is None else f"{path}#external"
+            # The archive's own definitions have their ids before edges are added.
+            node_id = f"{path}#external" if path in self._counts else path
             name = path.rpartition(".")[2]
             number = self._append(Node(node_id, NodeKind.EXTERNAL, name, path, language=language))
-            self._externals.put((word,), number)
+            self._externals[path] = number
         return number
 
     def connect(self, source: int, target: int, kind: EdgeKind, line: int | None = None) -> None:
-        """Add an edge, unless it is there already; the first line stays."""
-        edge = self._edges.number((source, target, _EDGE_KINDS.index(kind)))
-        if edge == self._lines.count:
-            self._lines.append(line or 0)
-            if not edge % _EDGES:
-                self._disk.breathe()
-        elif line and not 0 < self._lines.numbers[edge] <= line:
-            self._lines.numbers[edge] = line
+        """Add an edge; of a known edge, keep the first line."""
+        key = (source, target, kind)
+        line = line or None
+        known = self._edges.setdefault(key, line)
+        if line is not None and (known is None or line < known):
+            self._edges[key] = line
 
     def finish(self) -> Graph:
         """Return the graph with its edges and counts."""
-        nodes = self.graph.nodes
-        for number in range(1, self._lines.count):
-            if not number % _EDGES:
-                self._disk.let_go()  # they come one after the other, and for the last time
-            source, target, kind = self._edges.key(number)
-            line = self._lines.numbers[number] or None
-            edge = Edge(nodes[source].id, nodes[target].id, _EDGE_KINDS[kind], line)
-            self.graph.edges.append(edge)
+        ids = [node.id for node in self.graph.nodes]
+        self.graph.edges = [
+            Edge(ids[source], ids[target], kind, line)
+            for (source, target, kind), line in self._edges.items()
+        ]
         self.graph.stats.nodes = len(self.graph.nodes)
         self.graph.stats.edges = len(self.graph.edges)
         return self.graph
-
-
-_EDGE_KINDS = tuple(EdgeKind)
-# How many are added between two looks at the memory.
-_EDGES = 2_048

@@ -1,4 +1,4 @@
-"""Which language a file is written in, and its parser."""
+"""Languages by file extension, and their parsers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BY_ENDING = {
     "cc": "cpp", "cpp": "cpp", "cxx": "cpp", "hpp": "cpp", "hh": "cpp", "hxx": "cpp",
     "cs": "csharp", "rb": "ruby", "rake": "ruby", "php": "php",
 }  # fmt: skip
-# (module, function that returns the grammar)
+# The module, and its function that returns the grammar.
 _GRAMMARS = {
     "python": ("tree_sitter_python", "language"),
     "javascript": ("tree_sitter_javascript", "language"),
@@ -35,18 +35,18 @@ _GRAMMARS = {
 }
 
 
-# Some grammars take quadratic time and more, and gigabytes, for unusual sources. A parser gives up
-# on a file after so many seconds, by its size. What people write takes a thousandth of that.
-SHORTEST_LIMIT_S, LONGEST_LIMIT_S = 1, 20
-_LIMIT_S_A_BYTE = 20e-6
-# Files that are read together share a budget, so that an archive of slow files takes time in
-# proportion to its size. Each file has a little time even if the budget is used up.
+# Some grammars take quadratic time and gigabytes for unusual sources. A parser gives up on a file
+# after a time that depends on its size. Code written by people takes a thousandth of that.
+MIN_LIMIT_S, MAX_LIMIT_S = 1, 20
+_LIMIT_S_PER_BYTE = 20e-6
+# The files of a batch share a budget, so that an archive of slow files takes time proportional to
+# its size. Each file gets a minimum even if the budget is used up.
 _SHARED_S = 5.0
-_FEWEST_S = 0.1
+_MIN_FILE_S = 0.1
 
 
 def language_of(path: str) -> str | None:
-    """Return a file's language by its ending, None if it is none of ours."""
+    """Return a file's language by its extension, or None if it is not supported."""
     name = path.rpartition("/")[2]
     _, dot, ending = name.rpartition(".")
     return _BY_ENDING.get(ending.lower()) if dot else None
@@ -60,20 +60,20 @@ def parser_of(language: str) -> Parser:
 
 
 def parse_limit(size: int) -> int:
-    """Return how many seconds parsing a file of this size may take."""
-    return min(LONGEST_LIMIT_S, round(SHORTEST_LIMIT_S + size * _LIMIT_S_A_BYTE))
+    """Return the time limit in seconds for parsing a file of this size."""
+    return min(MAX_LIMIT_S, round(MIN_LIMIT_S + size * _LIMIT_S_PER_BYTE))
 
 
 class ParseBudget:
-    """The time that parsing some files may take together."""
+    """The parse time that the files of a batch share."""
 
     def __init__(self, size: int) -> None:
-        self._left = _SHARED_S + size * _LIMIT_S_A_BYTE
+        self._left = _SHARED_S + size * _LIMIT_S_PER_BYTE
 
     def parse(self, language: str, source: bytes) -> Tree | None:
-        """Parse a source; return None if that takes longer than it may."""
+        """Parse a source; return None if it exceeds its time."""
         parser = parser_of(language)
-        _set_limit(parser, max(_FEWEST_S, min(self._left, parse_limit(len(source)))))
+        _set_limit(parser, max(_MIN_FILE_S, min(self._left, parse_limit(len(source)))))
         started = time.monotonic()
         try:
             return parser.parse(source)
@@ -86,6 +86,6 @@ class ParseBudget:
 
 def _set_limit(parser: Parser, seconds: float) -> None:
     with warnings.catch_warnings():
-        # What is to come instead ends the process when it is used (0.25.2).
+        # The replacement of this setting crashes the process (tree-sitter 0.25.2).
         warnings.simplefilter("ignore", DeprecationWarning)
         setattr(parser, "timeout_micros", round(seconds * 1_000_000))  # noqa: B010 - typed so

@@ -1,10 +1,9 @@
-"""A file of the archive: how it is read, and why some are left out.
+"""A source file: decoding, and the files that are skipped.
 
-*What is left out*, each with its reason in `stats.skipped`: what is not text, what is larger than
-`LARGEST_FILE`, and minified code, which says nothing about who calls whom by any name a person
-gave. Dependencies that were checked in (`node_modules`, `vendor`, a virtual environment) and code
-that says of itself that a program wrote it are left out too: a graph of somebody's codebase is
-about what they wrote. They are one line each in `skipped`, by folder.
+Skipped with a reason in `stats.skipped`: files that are not text, files larger than
+`MAX_FILE_BYTES`, and minified code, whose names mean nothing. Generated code and vendored
+dependencies (`node_modules`, `vendor`, a virtual environment) are skipped too, since the graph is
+about code that people of the project wrote. Vendored files have one entry for each folder.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-LARGEST_FILE = 8 * 1024 * 1024
-# A line as long as this is not written by hand; a table of data may hold a few of them.
+MAX_FILE_BYTES = 8 * 1024 * 1024
+# Nobody writes lines of this length by hand; a data table may have a few.
 LONG_LINE = 5_000
 MINIFIED_SHARE = 0.3
 
@@ -35,24 +34,24 @@ _GENERATED_MARK = re.compile(
 )
 _CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.MULTILINE)
 
-MANY_COMMENTS = 1_000
+MIN_COMMENTS = 1_000
 _COMMENTS = re.compile(rb"(?:^[ \t]*(?:#[^\n]*)?\n){50,}", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file by its path within the archive, with `/`, and a way to read it."""
+    """A file: its path within the archive, with `/`, and a function that reads it."""
 
     path: str
     read: Callable[[], bytes]
 
 
 class UnreadableSource(Exception):
-    """This file says nothing to the analysis; the message is the reason."""
+    """The analysis skips this file; the message is the reason."""
 
 
 def vendored_folder(path: str) -> str | None:
-    """Return the folder of dependencies that a file lies in, or None."""
+    """Return the vendored folder that contains a file, or None."""
     parts = PurePosixPath(path).parts
     for depth, part in enumerate(parts[:-1]):
         if part in VENDORED:
@@ -61,9 +60,9 @@ def vendored_folder(path: str) -> str | None:
 
 
 def read_text(path: str, content: bytes) -> bytes:
-    """Return a file's text as UTF-8 with `\\n`, or raise UnreadableSource with the reason."""
-    if len(content) > LARGEST_FILE:
-        raise UnreadableSource(f"larger than {LARGEST_FILE // (1024 * 1024)} MiB")
+    """Return a file's text as UTF-8 with `\\n`; raise UnreadableSource if the file is skipped."""
+    if len(content) > MAX_FILE_BYTES:
+        raise UnreadableSource(f"larger than {MAX_FILE_BYTES // (1024 * 1024)} MiB")
     text = _as_utf8(content)
     if _GENERATED_NAME.search(path) or _GENERATED_MARK.search(text[:2000]):
         raise UnreadableSource("generated")
@@ -74,15 +73,15 @@ def read_text(path: str, content: bytes) -> bytes:
     return text
 
 
-def without_long_comments(text: bytes) -> bytes:
-    """Empty long runs of comment lines: the grammar of Python reads each to the end of all."""
-    if text.count(b"#") < MANY_COMMENTS:
+def blank_long_comments(text: bytes) -> bytes:
+    """Blank long runs of comment lines, for which Python's grammar takes quadratic time."""
+    if text.count(b"#") < MIN_COMMENTS:
         return text
     return _COMMENTS.sub(lambda found: b"\n" * found.group().count(b"\n"), text)
 
 
 def _as_utf8(content: bytes) -> bytes:
-    """Decode what the file says it is, and encode it again; names are all that is kept of it."""
+    """Decode the content by its declared encoding and encode it as UTF-8; only names matter."""
     for mark, encoding in (
         (codecs.BOM_UTF8, "utf-8"),
         (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -106,7 +105,7 @@ def _as_utf8(content: bytes) -> bytes:
 def _declared(content: bytes) -> str:
     found = _CODING.search(content[:400])
     try:
-        # Every byte means something in latin-1, and names are mostly ASCII in any encoding.
+        # Latin-1 decodes every byte, and names are mostly ASCII in any encoding.
         return content.decode(found.group(1).decode() if found else "latin-1", "replace")
     except LookupError:
         return content.decode("latin-1")

@@ -1,12 +1,13 @@
-"""From a file's bytes to its summary, in this process or in several.
+"""Reads files into summaries, in this process or in several.
 
-The tree is dropped as soon as the file is read; what goes from process to process are bytes one way
-and summaries the other, a few hundred kilobytes at a time.
+The syntax tree is dropped as soon as the file is read. Batches of a few hundred kilobytes of source
+go to the reader processes; packed summaries come back.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import threading
@@ -22,28 +23,25 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from tree_sitter import Node
 
-from coatcheck.codegraph.collector import without_collecting
-from coatcheck.codegraph.javascript.statements import (
-    JavaScriptStatements,
-)
+from coatcheck.codegraph.javascript.statements import JavaScriptStatements
 from coatcheck.codegraph.languages import ParseBudget, language_of
 from coatcheck.codegraph.packages.go import GoReader
 from coatcheck.codegraph.packages.java import JavaReader
 from coatcheck.codegraph.python.statements import PythonStatements
-from coatcheck.codegraph.python.summary import PythonSummary
 from coatcheck.codegraph.source import (
     SourceFile,
     UnreadableSource,
+    blank_long_comments,
     read_text,
-    without_long_comments,
 )
+from coatcheck.codegraph.summary import ModuleSummary
 from coatcheck.codegraph.tagged.grammar import GRAMMARS
 from coatcheck.codegraph.tagged.reader import TaggedReader
 
 TOO_SLOW = "not parsed: it takes too long for its size"
-# How much is read together.
+# The size of a batch.
 BATCH_BYTES = 512 * 1024
-# Starting processes takes longer than reading this much in this one.
+# Reading less than this takes less time than starting processes.
 SMALL_BYTES = 2 * 1024 * 1024
 
 
@@ -63,42 +61,39 @@ _READERS: dict[str, type[PythonStatements | JavaScriptStatements | JavaReader | 
 }
 
 
-class SourceReader(NamedTuple):
-    """A file that was read: its summary, unless it says nothing, and what is to be told of it.
-
-    A `PythonSummary` is packed where there are many.
-    """
+class FileSummary(NamedTuple):
+    """The summary of a file, None if it was skipped; a `ModuleSummary` is packed in batches."""
 
     path: str
     language: str
     summary: Any
-    reason: str | None  # why it is not, or not wholly, in the graph
+    reason: str | None  # why it is not, or only partly, in the graph
 
 
-def summarise_one(
+def summarize_file(
     path: str, content: bytes, *, with_calls: bool = True, budget: ParseBudget | None = None
-) -> SourceReader:
-    """Read one file; without the calls, there may be less of it to read."""
+) -> FileSummary:
+    """Read one file; without calls, much of it need not be read."""
     language = language_of(path) or ""
     try:
         source = read_text(path, content)
         if language == "python":
-            source = without_long_comments(source)
+            source = blank_long_comments(source)
     except UnreadableSource as problem:
-        return SourceReader(path, language, None, str(problem))
+        return FileSummary(path, language, None, str(problem))
     tree = (budget or ParseBudget(len(source))).parse(language, source)
     if tree is None:
-        return SourceReader(path, language, None, TOO_SLOW)
+        return FileSummary(path, language, None, TOO_SLOW)
     root = tree.root_node
     reader = _reader_of(language, source, with_calls)
     try:
         summary = reader.file(root)
-    except Exception as error:  # noqa: BLE001 - a hole in a reader costs one file, not the graph
-        return SourceReader(path, language, None, f"the reader failed ({type(error).__name__})")
-    if not with_calls and isinstance(summary, PythonSummary):
-        summary.forget("actions")
+    except Exception as error:  # noqa: BLE001 - a bug in a reader costs one file, not the graph
+        return FileSummary(path, language, None, f"the reader failed ({type(error).__name__})")
+    if not with_calls and isinstance(summary, ModuleSummary):
+        summary.drop("actions")
     too_deep = reader.too_deep_line
-    # It refers to itself; let go of it and of the tree now.
+    # The reader refers to itself; release it and the tree now.
     vars(reader).clear()
     reason = None
     if root.has_error:
@@ -107,7 +102,7 @@ def summarise_one(
         )
     elif too_deep:
         reason = f"nested too deeply at line {too_deep}; the rest of the file is in the graph"
-    return SourceReader(path, language, summary, reason)
+    return FileSummary(path, language, summary, reason)
 
 
 def _reader_of(language: str, source: bytes, with_calls: bool) -> _Reader:
@@ -129,28 +124,40 @@ def _first_error(root: Node) -> int:
         node = broken
 
 
-def _summarise_batch(with_calls: bool, batch: list[tuple[str, bytes]]) -> list[SourceReader]:
+@contextlib.contextmanager
+def gc_disabled() -> Iterator[None]:
+    """Disable the garbage collector: there is much to traverse and no cyclic garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _summarize_batch(with_calls: bool, batch: list[tuple[str, bytes]]) -> list[FileSummary]:
     budget = ParseBudget(sum(len(content) for _, content in batch))
-    with without_collecting():
+    with gc_disabled():
         return [
-            _packed(summarise_one(path, content, with_calls=with_calls, budget=budget))
+            _packed(summarize_file(path, content, with_calls=with_calls, budget=budget))
             for path, content in batch
         ]
 
 
-def _packed(read: SourceReader) -> SourceReader:
-    if isinstance(read.summary, PythonSummary):
+def _packed(read: FileSummary) -> FileSummary:
+    if isinstance(read.summary, ModuleSummary):
         return read._replace(summary=read.summary.pack())
     return read
 
 
-def summarise_all(
+def summarize_files(
     files: Iterable[SourceFile], workers: int | None, *, with_calls: bool = True
-) -> Iterator[SourceReader]:
-    """Read files, in their order, on so many processes; None: as many as there are cores."""
+) -> Iterator[FileSummary]:
+    """Read files in order on a number of processes; None is one for each core."""
     count = workers if workers is not None else len(os.sched_getaffinity(0))
     batches = _batches(files)
-    summarise = partial(_summarise_batch, with_calls)
+    summarize = partial(_summarize_batch, with_calls)
     first: list[list[tuple[str, bytes]]] = []
     size = 0
     for batch in batches:
@@ -160,24 +167,24 @@ def summarise_all(
             break
     if count < 2 or size <= SMALL_BYTES:
         for batch in first:
-            yield from summarise(batch)
+            yield from summarize(batch)
         for batch in batches:
-            yield from summarise(batch)
+            yield from summarize(batch)
         return
-    yield from _on_processes(summarise, first, batches, count)
+    yield from _on_processes(summarize, first, batches, count)
 
 
 def _on_processes(
-    summarise: Callable[[list[tuple[str, bytes]]], list[SourceReader]],
+    summarize: Callable[[list[tuple[str, bytes]]], list[FileSummary]],
     first: list[list[tuple[str, bytes]]],
     batches: Iterator[list[tuple[str, bytes]]],
     count: int,
-) -> Iterator[SourceReader]:
-    readers = [_ReaderProcess(summarise) for _ in range(count)]
+) -> Iterator[FileSummary]:
+    readers = [_ReaderProcess(summarize) for _ in range(count)]
     running: deque[_ReaderProcess] = deque()
     try:
         for reader, batch in zip(cycle(readers), chain(first, batches), strict=False):
-            # Each has one batch at hand beside the one that it reads.
+            # Each reader has one batch waiting beside the one that it reads.
             while len(running) >= 2 * count:
                 yield from running.popleft().receive()
             reader.send(batch)
@@ -191,70 +198,72 @@ def _on_processes(
 
 
 class _ReaderProcess:
-    """A process that reads batches, in their order. It is spoken to over a pair of sockets alone:
-    a pool of the standard library needs named semaphores, which a confined process cannot make.
+    """A process that reads batches in order.
+
+    The only connection is a pair of sockets: a pool of the standard library needs named semaphores,
+    which a sandboxed process cannot create.
     """
 
-    def __init__(self, summarise: Callable[[list[tuple[str, bytes]]], list[SourceReader]]) -> None:
-        # A fresh interpreter: forking a process that has threads or event loops is not safe.
+    def __init__(self, summarize: Callable[[list[tuple[str, bytes]]], list[FileSummary]]) -> None:
+        # A fresh interpreter: forking a process with threads or event loops is not safe.
         context = multiprocessing.get_context("spawn")
-        self._ours, theirs = context.Pipe()
-        self._process = context.Process(target=_read_batches, args=(theirs, summarise), daemon=True)
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_read_batches, args=(theirs, summarize), daemon=True)
         self._process.start()
         theirs.close()
-        self._unsent: SimpleQueue[list[tuple[str, bytes]] | None] = SimpleQueue()
-        # A batch is larger than what the kernel buffers: a reader that sends must be heard.
-        self._sending = threading.Thread(target=self._send_all, daemon=True)
-        self._sending.start()
+        self._outbox: SimpleQueue[list[tuple[str, bytes]] | None] = SimpleQueue()
+        # A batch exceeds the socket buffer: both sides would block if this thread sent it.
+        self._sender = threading.Thread(target=self._send_all, daemon=True)
+        self._sender.start()
 
     def send(self, batch: list[tuple[str, bytes]]) -> None:
-        """Give it a batch."""
-        self._unsent.put(batch)
+        """Queue a batch."""
+        self._outbox.put(batch)
 
-    def receive(self) -> list[SourceReader]:
-        """Return what is in the first batch that it was given and has not answered."""
+    def receive(self) -> list[FileSummary]:
+        """Return the summaries of the oldest batch without a response."""
         try:
-            found = self._ours.recv()
+            found = self._connection.recv()
         except (EOFError, ConnectionResetError):
-            raise BrokenProcessPool("a process that reads files has ended") from None
+            raise BrokenProcessPool("a reader process has ended") from None
         if isinstance(found, _Failed):
             raise found.error from _ReaderTraceback(found.trace)
-        return cast("list[SourceReader]", found)
+        return cast("list[FileSummary]", found)
 
     def close(self) -> None:
-        """End it."""
-        self._unsent.put(None)
+        """Kill the process."""
+        self._outbox.put(None)
         self._process.kill()
         self._process.join()
-        self._sending.join()
-        self._ours.close()
+        self._sender.join()
+        self._connection.close()
 
     def _send_all(self) -> None:
-        with contextlib.suppress(OSError):  # it has ended
-            while (batch := self._unsent.get()) is not None:
-                self._ours.send(batch)
+        with contextlib.suppress(OSError):  # the process has ended
+            while (batch := self._outbox.get()) is not None:
+                self._connection.send(batch)
 
 
 class _Failed(NamedTuple):
-    """A batch that was not read: the error, and where in the process it was raised."""
+    """A failed batch: the error and its traceback."""
 
     error: Exception
     trace: str
 
 
 class _ReaderTraceback(Exception):
-    """Where an error was raised in a process that reads files."""
+    """The traceback of an error in a reader process."""
 
 
 def _read_batches(
-    theirs: Connection, summarise: Callable[[list[tuple[str, bytes]]], list[SourceReader]]
+    theirs: Connection, summarize: Callable[[list[tuple[str, bytes]]], list[FileSummary]]
 ) -> None:
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             batch = theirs.recv()
             try:
-                found: object = summarise(batch)
-            except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+                found: object = summarize(batch)
+            except Exception as error:  # noqa: BLE001 - raised again in the parent
                 found = _Failed(error, "".join(format_exception(error)))
             theirs.send(found)
 

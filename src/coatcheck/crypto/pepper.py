@@ -1,14 +1,14 @@
-"""The pepper: the secret that keys are kept under, apart from the database that keeps them.
+"""The pepper: the server's secret in the hash of API keys, separate from the database.
 
-Whoever has the database alone can neither use a key nor tell whether a guess is one, nor read the
-secret of a webhook. It is what the setting says, itself or by reference. Without one, SQLite has it
-in a file beside the database that only its owner can read; that file is made with the first key or
-secret, and belongs into a backup: without it no key is any good. Whoever can read the whole folder
-has both; a setting that names another place keeps them apart. With PostgreSQL there is no such
-place that all servers share: it has to be set.
+With the database alone, nobody can use a key, check a guess, or read the secret of a webhook. The
+pepper is the setting, or the secret that it refers to. Without a setting, SQLite has it in a file
+beside the database that only its owner can read. That file is created with the first key or secret,
+and belongs in every backup: without it all keys are useless. A reader of the whole folder has both;
+a setting that names another location separates them. PostgreSQL has no such location that all
+servers share, so there the pepper must be set.
 
-Several processes may want to make the file at once. It is written under another name and linked to
-its own: who finds it finds it whole, and whoever comes second reads what the first has made.
+Several processes may try to create the file at once. It is written under another name and linked to
+its own: a reader finds it complete, and a process that comes second reads the first one's.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ SHORTEST = 16
 
 @dataclass(frozen=True)
 class Pepper:
-    """Where the pepper is."""
+    """The location of the pepper."""
 
     setting: str
     file: Path | None
 
     def read(self) -> bytes | None:
-        """Return the pepper; None where there is none yet."""
+        """Return the pepper; None if there is none yet."""
         if self.setting:
             return _long_enough(resolve(self.setting))
         if self.file is not None and self.file.exists():
@@ -43,14 +43,16 @@ class Pepper:
         return None
 
     def read_or_make(self) -> bytes:
-        """Return the pepper, and make it where it can be kept; raises ConfigurationError."""
+        """Return the pepper, and create it if it can be stored; otherwise raise
+        ConfigurationError.
+        """
         there = self.read()
         if there is not None:
             return there
         if self.file is None:
             raise ConfigurationError(
-                "keys and webhooks need a pepper, a secret that all servers have and the database "
-                "has not: put one into a file (openssl rand -hex 32) and set "
+                "keys and webhooks need a pepper, a secret that all servers share and that is not "
+                "in the database: put one in a file (openssl rand -hex 32) and set "
                 "COATCHECK_PEPPER=file:/path/to/it"
             )
         try:
@@ -61,7 +63,7 @@ class Pepper:
 
 
 def write_once(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, unless it is there."""
+    """Create a file that only its owner can read, unless it exists."""
     make_private_directory(path.parent)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -70,7 +72,7 @@ def write_once(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):  # somebody else was faster
+        with contextlib.suppress(FileExistsError):  # another process was faster
             os.link(draft, path)
     finally:
         draft.unlink()
@@ -82,10 +84,11 @@ def write_once(path: Path, text: str) -> None:
 
 
 def pepper_for(settings: Settings) -> Pepper:
-    """Return where the settings say the pepper is."""
+    """Return the location of the pepper that the settings name."""
     if settings.pepper and settings.is_production and not resolver_for(settings.pepper):
         raise ConfigurationError(
-            "the production profile takes no pepper in clear: name a file, file:/run/secrets/pepper"
+            "the production profile accepts no pepper in clear: set a reference, such as "
+            "file:/run/secrets/pepper"
         )
     scheme, _, rest = resolve(settings.database).partition("://")
     file = Path(f"{rest[1:]}.pepper") if scheme == "sqlite" and not settings.pepper else None

@@ -1,14 +1,14 @@
-"""Secret references: a setting may say where a secret is instead of what it is.
+"""Secret references: a setting may name the location of a secret instead of the secret itself.
 
 - `file:/run/secrets/dsn`: the content of a file, as Docker and Kubernetes mount them.
 - `akv:<vault>/<secret>`: a secret in Azure Key Vault, read with the machine's own identity (the
   `azure` extra).
-- any other scheme an installed package resolves: an entry point in the group
-  `coatcheck.secrets`, named like the scheme, that takes what follows the colon and
-  returns the secret.
+- Any other scheme that an installed package resolves: an entry point in the group
+  `coatcheck.secrets`, named like the scheme, that takes the text after the colon and returns the
+  secret.
 
-A secret is read when it is needed and is never logged, kept in an environment or put in an error.
-In the production profile a database URL that holds a password in clear is refused.
+A secret is read when it is needed. It is never logged, put in an environment or in an error. The
+production profile rejects a database URL with a password in clear.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENTRY_POINTS = "coatcheck.secrets"
 
 
 def read_file(path: str) -> str:
-    """Read a secret from a file; the newline that editors add is not part of it."""
+    """Read a secret from a file, without surrounding whitespace."""
     try:
         secret = Path(path).read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
@@ -64,13 +64,13 @@ BUILT_IN: Mapping[str, Resolver] = {"file": read_file, "akv": read_azure_key_vau
 
 
 def resolve(value: str) -> str:
-    """Return what a setting means: itself, or the secret it refers to."""
+    """Return the value of a setting: the text itself, or the secret it refers to."""
     resolver = resolver_for(value)
     return value if resolver is None else resolver(value.partition(":")[2])
 
 
 def resolver_for(value: str) -> Resolver | None:
-    """Return what resolves a reference; None where the value is no reference but a plain URL."""
+    """Return the resolver of a reference; None if the value is not a reference."""
     scheme, colon, rest = value.partition(":")
     if not colon or rest.startswith("//"):
         return None
@@ -86,7 +86,7 @@ def _checked(scheme: str, plugin: EntryPoint) -> Resolver:
         try:
             secret = plugin.load()(reference)
         except Exception as error:  # noqa: BLE001 - it is somebody else's code
-            # Its words may hold the secret: only what kind of error it was is told.
+            # Its message may contain the secret, so only the type of the error is passed on.
             raise ConfigurationError(
                 f"the resolver for {scheme}: references failed: {type(error).__name__}"
             ) from None

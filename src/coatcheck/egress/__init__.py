@@ -1,20 +1,20 @@
-"""Calling addresses that somebody else has named: webhooks, and whatever fetches.
+"""Calling URLs that callers have provided: webhooks, and fetches.
 
-Who names an address is not who owns this network, so an address is nothing to be trusted: it may
-point at this very machine, at a neighbour that trusts it, or at the service that hands out a
-cloud's credentials. Every call goes through these steps, and there is no other way out:
+The caller who provides a URL does not own this network, so the URL is not trusted. It may point at
+this machine, at a neighbour that trusts this machine, or at a cloud's credential service. Every
+outgoing call takes these steps, and there is no other way out:
 
-1. The URL is read strictly (`target.py`): http or https, no credentials in it, a host that is
-   a plain name or an address in its one canonical form. What a resolver or a browser would take
-   for an address all the same (`0x7f.1`, `017700000001`, `2130706433`) is refused.
-2. The name is resolved once, at the moment of the connection (`guard.py`). *Every* address that
-   comes back must be a public one (`address.py`): one bad address among good ones refuses them all.
-3. The connection is made to the address that was checked (`outbound.py`), never to the name, so
-   nobody can answer a second lookup with something else. The name is still what TLS verifies and
-   what the `Host` header says.
-4. A redirect is an answer like any other: whoever wants to follow it asks again, from step 1.
-5. The time from resolving to the last byte, and the bytes that are read, are bounded. Proxies
+1. The URL is parsed strictly (`target.py`): http or https, no credentials, a host that is a plain
+   name or an address in its one canonical form. Other spellings that some resolver or browser would
+   take for an address (`0x7f.1`, `017700000001`, `2130706433`) are rejected.
+2. The name is resolved once, at the moment of the connection (`policy.py`). *Every* resolved
+   address must be public (`address.py`): one private address rejects them all.
+3. The connection is made to the checked address (`outbound.py`), never to the name, so a second
+   lookup cannot return another address. TLS still verifies the name, and the `Host` header carries
+   it.
+4. A redirect is a response like any other. To follow it, start again at step 1.
+5. The time from the lookup to the last byte, and the size of the response, are limited. Proxies
    from the environment are not used.
 
-An operator can open doors with `COATCHECK_EGRESS_ALLOW`: names, addresses and networks.
+An operator can allow more with `COATCHECK_EGRESS_ALLOW`: names, addresses and networks.
 """

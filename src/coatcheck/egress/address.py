@@ -1,4 +1,4 @@
-"""Which addresses are out in the public internet, by the IANA special-purpose registries."""
+"""Which addresses are public, by the IANA special-purpose registries."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Address = IPv4Address | IPv6Address
 _NOT_PUBLIC = tuple(
     IPv4Network(network)
     for network in (
-        "0.0.0.0/8",  # "this network"; reaches the machine itself
+        "0.0.0.0/8",  # "this network"; reaches this machine
         "10.0.0.0/8",
-        "100.64.0.0/10",  # shared by carriers, and inside some clouds
+        "100.64.0.0/10",  # carrier-grade NAT, and inside some clouds
         "127.0.0.0/8",
-        "168.63.129.16/32",  # the agent of one cloud, at an address that looks public
-        "169.254.0.0/16",  # link-local, where clouds hand out credentials
+        "168.63.129.16/32",  # Azure's agent, at an address that looks public
+        "169.254.0.0/16",  # link-local: the credential services of clouds
         "172.16.0.0/12",
         "192.0.0.0/24",
         "192.0.2.0/24",
@@ -27,15 +27,15 @@ _NOT_PUBLIC = tuple(
         "198.51.100.0/24",
         "203.0.113.0/24",
         "224.0.0.0/4",
-        "240.0.0.0/4",  # the broadcast address included
+        "240.0.0.0/4",  # includes the broadcast address
     )
 )
-# Of IPv6 only this part is handed out to the public, and of that not all.
+# Only this part of IPv6 is allocated to the public, and not all of it.
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NOT_PUBLIC_V6 = tuple(
     IPv6Network(network)
     for network in (
-        "2001::/23",  # protocol assignments, among them Teredo, which carries an IPv4 address
+        "2001::/23",  # protocol assignments, including Teredo, which embeds an IPv4 address
         "2001:db8::/32",
         "2620:4f:8000::/48",
         "3fff::/20",
@@ -47,19 +47,19 @@ _SIX_TO_FOUR = IPv6Network("2002::/16")
 
 
 def is_public(address: Address) -> bool:
-    """Say whether an address is one that anybody may call."""
+    """Return whether an address is public."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _NOT_PUBLIC)
     if address.scope_id is not None:
         return False
-    inner = _inside(address)
+    inner = _embedded_ipv4(address)
     if inner is not None:
         return is_public(inner)
     return address in _GLOBAL_UNICAST and not any(address in net for net in _NOT_PUBLIC_V6)
 
 
-def _inside(address: IPv6Address) -> IPv4Address | None:
-    """Return the IPv4 address that is reached in the end, where one is written inside."""
+def _embedded_ipv4(address: IPv6Address) -> IPv4Address | None:
+    """Return the IPv4 address that an IPv6 address embeds, if any."""
     number = int(address)
     if address in _MAPPED or address in _NAT64:
         return IPv4Address(number & 0xFFFF_FFFF)

@@ -1,4 +1,4 @@
-"""Reading a URL that somebody else wrote, strictly: one way to read it, or none."""
+"""Strict parsing of untrusted URLs: a URL has one reading, or is rejected."""
 
 from __future__ import annotations
 
@@ -16,68 +16,68 @@ _URL = re.compile(
 )
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-# What some library or other reads as an address: the last label is a number.
+# Some libraries read a host as an address if its last label is a number.
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 class EgressTarget(NamedTuple):
-    """Where a call goes; `address` is there where the host is one."""
+    """The target of a call. `address` is set if the host is an address."""
 
     scheme: str
     host: str
     port: int
-    path: str  # with the query
+    path: str  # including the query
     address: Address | None = None
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port: who is called."""
+        """The scheme, host and port."""
         return f"{self.scheme}://{self.authority}"
 
     @property
     def authority(self) -> str:
-        """What the `Host` header says."""
+        """The value of the `Host` header."""
         host = f"[{self.host}]" if isinstance(self.address, IPv6Address) else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """The whole address, as it was understood."""
+        """The whole URL, normalized."""
         return f"{self.origin}{self.path}"
 
 
 def read_target(url: str) -> EgressTarget:
-    """Read a URL; raises EgressDenied, saying what is wrong with it."""
+    """Parse a URL; raise EgressDenied with the reason if it is not valid."""
     if len(url) > LONGEST_URL:
-        raise denied(f"a URL has at most {LONGEST_URL:,} characters")
+        raise denied(f"a URL may have at most {LONGEST_URL:,} characters")
     if not all("!" <= character <= "~" for character in url) or "\\" in url:
-        raise denied("a URL is written in plain ASCII, other characters as %XX")
+        raise denied("a URL must be plain ASCII, with other characters as %XX")
     parts = _URL.fullmatch(url)
     if parts is None:
-        raise denied("this is not a URL such as https://example.com/hook, without a #fragment")
+        raise denied("it must be a URL such as https://example.com/hook, without a #fragment")
     scheme = parts["scheme"].lower()
     if scheme not in _PORTS:
-        raise denied("only http and https addresses are called")
+        raise denied("only http and https are allowed")
     if "@" in parts["authority"]:
-        raise denied("a URL must not hold a user name or a password")
+        raise denied("a URL must not contain a user name or a password")
     authority = _AUTHORITY.fullmatch(parts["authority"])
     if authority is None:
         raise denied("the host is neither a plain name nor an address")
     port = _PORTS[scheme] if authority["port"] is None else int(authority["port"])
     if not 0 < port < 65536:
-        raise denied("there is no such port")
+        raise denied("the port must be between 1 and 65535")
     path = (parts["path"] or "/") + (parts["query"] or "")
     host, address = _read_host(authority["host"].lower())
     return EgressTarget(scheme, host, port, path, address)
 
 
 def _read_host(written: str) -> tuple[str, Address | None]:
-    """Return a host in its one form, and the address that it is."""
+    """Return a host in its canonical form, and its address if it is one."""
     if written.startswith("["):
         try:
             address: Address = IPv6Address(written[1:-1])
         except AddressValueError:
-            raise denied("what stands in brackets is no IPv6 address") from None
+            raise denied("the text in brackets is not an IPv6 address") from None
         return str(address), address
     name = written.removesuffix(".")
     labels = name.split(".")
@@ -85,7 +85,7 @@ def _read_host(written: str) -> tuple[str, Address | None]:
         try:
             address = IPv4Address(name)
         except AddressValueError:
-            raise denied("an address is written as four plain numbers, such as 192.0.2.1") from None
+            raise denied("an IPv4 address must be four plain numbers, such as 192.0.2.1") from None
         return str(address), address
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         raise denied("the host is neither a plain name nor an address")
@@ -93,5 +93,5 @@ def _read_host(written: str) -> tuple[str, Address | None]:
 
 
 def denied(what: str) -> EgressDenied:
-    """Say what is wrong with an address."""
-    return EgressDenied(f"this address is not called: {what}", [("/url", what)])
+    """Return an EgressDenied error with a reason."""
+    return EgressDenied(f"this address is not allowed: {what}", [("/url", what)])

@@ -26,6 +26,6 @@ class AuditRetention:
         if self._clock.monotonic() < self._next:
             return
         before = first_ulid_at(self._clock.now() - self._keep_ms)
-        while await self._store.delete_audit(before, AT_ONCE) == AT_ONCE:
+        while await self._store.audit.delete_entries(before, AT_ONCE) == AT_ONCE:
             continue
         self._next = self._clock.monotonic() + EVERY_S

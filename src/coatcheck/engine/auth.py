@@ -149,7 +149,7 @@ class Authenticator:
         if before is not None and not before.done():
             await asyncio.wait([before])
         self._reading, self._next = self._next, None
-        access = await self._store.access()
+        access = await self._store.access.get_state()
         if access.epoch != self.epoch:
             self._remembered.clear()
             self.epoch = access.epoch
@@ -179,7 +179,7 @@ class Authenticator:
         if token is None:
             raise Unauthorized("this server needs a key: Authorization: Bearer ck_...")
         epoch = self.epoch
-        found = await self._store.get_key(key_id) if (key_id := _id_of(token)) else None
+        found = await self._store.access.get_key(key_id) if (key_id := _id_of(token)) else None
         if found is None:
             # As long as it takes with a key that is there.
             hmac.compare_digest(self._digest(token), bytes(32))
@@ -259,7 +259,7 @@ class Authenticator:
         new_key = audited(
             self._new_id(), actor, Action.CREATE_KEY, key_id, tenant, scopes=list(granted)
         )
-        await self._store.add_key(key, audit=new_key, tenant_audit=new_tenant)
+        await self._store.access.add_key(key, audit=new_key, tenant_audit=new_tenant)
         await self.refresh_epoch()
         log.info("key made", extra={"key_id": key_id, "tenant": tenant})
         return key, shown
@@ -268,11 +268,11 @@ class Authenticator:
         self, key_id: str, tenant: str | None = None, *, actor: str = ANONYMOUS
     ) -> ApiKey:
         """End a key for good, of one tenant or of any; raises NotFound."""
-        found = await self._store.get_key(key_id) if "\0" not in key_id else None
+        found = await self._store.access.get_key(key_id) if "\0" not in key_id else None
         if found is None or tenant not in (None, found[0].tenant):
             raise NotFound("there is no such key")
         entry = audited(self._new_id(), actor, Action.REVOKE_KEY, key_id, found[0].tenant)
-        revoked = await self._store.revoke_key(key_id, self._clock.now(), audit=entry)
+        revoked = await self._store.access.revoke_key(key_id, self._clock.now(), audit=entry)
         assert revoked is not None, "keys are never removed"
         await self.refresh_epoch()
         log.info("key revoked", extra={"key_id": key_id, "tenant": revoked.tenant})
@@ -280,13 +280,13 @@ class Authenticator:
 
     async def keys(self, tenant: str | None, after: str = "", limit: int = 100) -> list[ApiKey]:
         """List keys, of one tenant or of all."""
-        return await self._store.list_keys(tenant, after, limit)
+        return await self._store.access.list_keys(tenant, after, limit)
 
     # --- tenants
 
     async def tenant(self, name: str) -> Tenant:
         """Read a tenant; the operator's is always there. Raises NotFound."""
-        found = await self._store.get_tenant(name) if is_name(name) else None
+        found = await self._store.access.get_tenant(name) if is_name(name) else None
         if found is None and name == OPERATOR:
             return Tenant(OPERATOR)
         if found is None:
@@ -315,7 +315,7 @@ class Authenticator:
         if name == OPERATOR and status not in (None, TenantStatus.ACTIVE):
             why = "the operator's own tenant stays active: who else could change it back?"
             raise InvalidPayload(f"/status: {why}", [("/status", why)])
-        there = await self._store.get_tenant(name)
+        there = await self._store.access.get_tenant(name)
         now = self._clock.now()
         tenant = (there or Tenant(name, created_at=now))._replace(updated_at=now)
         if status is not None:
@@ -325,14 +325,14 @@ class Authenticator:
         action = Action.CREATE_TENANT if there is None else Action.UPDATE_TENANT
         detail = {"status": str(tenant.status), "quotas": tenant.quotas._asdict()}
         entry = audited(self._new_id(), actor, action, name, name, **detail)
-        await self._store.put_tenant(tenant, audit=entry)
+        await self._store.access.put_tenant(tenant, audit=entry)
         await self.refresh_epoch()
         log.info("tenant changed", extra={"tenant": name, "status": str(tenant.status)})
         return tenant, there is None
 
     async def tenants(self, after: str = "", limit: int = 100) -> list[Tenant]:
         """List tenants by name."""
-        return await self._store.list_tenants(after, limit)
+        return await self._store.access.list_tenants(after, limit)
 
 
 def _id_of(token: bytes | None) -> str:

@@ -54,8 +54,8 @@ class Resumed(NamedTuple):
 
 async def resume_job(store: Store, tenant: str, job_id: str, now: int) -> Resumed:
     """Queue a failed or cancelled job again; leave any other job as it is."""
-    before = await store.get(tenant, job_id)
-    job = await store.resume(tenant, before.id, now)
+    before = await store.jobs.get(tenant, job_id)
+    job = await store.jobs.resume(tenant, before.id, now)
     return Resumed(job, before.state in RESUMABLE)
 
 
@@ -88,7 +88,7 @@ class BulkOperations:
 
         async def cancel(job_id: str) -> bool:
             try:
-                job = await self._store.cancel(which.tenant, job_id, self._clock.now())
+                job = await self._store.jobs.cancel(which.tenant, job_id, self._clock.now())
             except NotFound:
                 return False
             return job.state is State.CANCELLED or job.cancel_requested
@@ -102,7 +102,7 @@ class BulkOperations:
 
         async def delete(job_id: str) -> bool:
             try:
-                await self._store.delete(which.tenant, job_id, self._clock.now())
+                await self._store.jobs.delete(which.tenant, job_id, self._clock.now())
             except (NotFound, Conflict):
                 return False  # deleted or resumed since
             return True
@@ -119,7 +119,7 @@ class BulkOperations:
         done, left = 0, min(which.limit, MAX_JOBS)
         while left:
             size = min(PAGE, left)
-            found = await self._store.list_jobs(which._replace(limit=size))
+            found = await self._store.jobs.list_jobs(which._replace(limit=size))
             ids = [job.id for job in found if only(job)]
             done += len(ids) if dry_run else await _apply(operation, ids)
             if len(found) < size:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.clock import Clock, SystemClock
-from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.outbound import OutboundClient
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.auth import Admission, Authenticator, Pepper
 from coatcheck.engine.bulk import (
     BulkOperations,
@@ -61,6 +61,7 @@ from coatcheck.store.base import (
     Settlement,
     Store,
 )
+from coatcheck.tracing import NO_TRACING, Tracing
 
 if TYPE_CHECKING:
     from coatcheck.blobs.blobs import Blobs
@@ -91,12 +92,14 @@ class Engine:
         webhook_secret: str = "",
         pepper: Pepper = lambda: None,
         limits: RequestLimits = RequestLimits(),  # noqa: B008 - a value
+        tracing: Tracing = NO_TRACING,
     ) -> None:
         self.store = store
         self.kinds = kinds
         self.clock = clock = clock or SystemClock()
         self.new_id = new_id = UlidGenerator(clock)
         self.limits = limits
+        self.tracing = tracing
         self.egress = egress or EgressPolicy()
         self.metrics = metrics = Metrics(store, clock)
         self.authenticator = Authenticator(store, clock, pepper, new_id)
@@ -133,6 +136,7 @@ class Engine:
             webhooks=self.webhooks,
             metrics=metrics,
             resources=self.resources,
+            tracing=tracing,
         )
         self._forker = Forker(
             store,
@@ -244,15 +248,15 @@ class Engine:
 
     async def get(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Read a job with its result; raises NotFound, Gone."""
-        return await self.payload_store.with_result(await self.store.get(tenant, job_id))
+        return await self.payload_store.with_result(await self.store.jobs.get(tenant, job_id))
 
     async def get_without_result(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Read a job without loading a result from the blob store; raises NotFound, Gone."""
-        return await self.store.get(tenant, job_id)
+        return await self.store.jobs.get(tenant, job_id)
 
     async def list_jobs(self, which: JobFilter) -> list[Job]:
         """List jobs, newest first."""
-        return await self.store.list_jobs(which)
+        return await self.store.jobs.list_jobs(which)
 
     async def events(
         self, job_id: str, after: int = 0, limit: int = 1000, tenant: str = DEFAULT_TENANT
@@ -262,17 +266,19 @@ class Engine:
 
     async def steps(self, job_id: str, tenant: str = DEFAULT_TENANT) -> list[Step]:
         """Read a job's steps with their results, in the order in which they were reached."""
-        job = await self.store.get(tenant, job_id)
-        return await with_step_results(self.payload_store, await self.store.steps(tenant, job.id))
+        job = await self.store.jobs.get(tenant, job_id)
+        return await with_step_results(
+            self.payload_store, await self.store.jobs.list_steps(tenant, job.id)
+        )
 
     async def steps_without_results(self, job: Job) -> list[Step]:
         """Read a job's steps without loading results from the blob store."""
-        return await self.store.steps(job.tenant, job.id)
+        return await self.store.jobs.list_steps(job.tenant, job.id)
 
     async def step(self, job_id: str, seq: int, tenant: str = DEFAULT_TENANT) -> Step:
         """Read one step without loading its result from the blob store; raises NotFound, Gone."""
-        job = await self.store.get(tenant, job_id)
-        for step in await self.store.steps(tenant, job.id):
+        job = await self.store.jobs.get(tenant, job_id)
+        for step in await self.store.jobs.list_steps(tenant, job.id):
             if step.seq == seq:
                 return step
         raise NotFound(f"job {job.id} has no step {seq}")
@@ -327,7 +333,7 @@ class Engine:
     async def cancel(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Cancel a job: at once if it is not running, else by a request to its worker."""
         return await self.payload_store.with_result(
-            await self.store.cancel(tenant, job_id, self.clock.now())
+            await self.store.jobs.cancel(tenant, job_id, self.clock.now())
         )
 
     async def send(
@@ -344,9 +350,9 @@ class Engine:
             raise InvalidInput(f"this cannot be an event's name: {NAME_RULE}")
         key = key or self.new_id()  # the store may retry the write
         if self.payload_store.is_large(data):
-            job = await self.store.get(tenant, job_id)
+            job = await self.store.jobs.get(tenant, job_id)
             data = await self.payload_store.offload(tenant, job.id, data)
-        return await self.store.send(tenant, job_id, name, data, self.clock.now(), key)
+        return await self.store.jobs.send_event(tenant, job_id, name, data, self.clock.now(), key)
 
     async def resume(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Resumed:
         """Queue a failed or cancelled job again; leave any other job as it is."""
@@ -380,15 +386,17 @@ class Engine:
     async def delete(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Receipt:
         """Delete a finished job and everything that belongs to it."""
         now = self.clock.now()
-        deleted = await self.store.delete(tenant, job_id, now)
+        deleted = await self.store.jobs.delete(tenant, job_id, now)
         return Receipt(deleted, now, await self.erase(had_blobs=deleted.blobs > 0))
 
     async def erase(self, *, had_blobs: bool = True) -> bool:
         """Erase the bytes of deleted jobs from the disk; False if the sweep has to finish it."""
         try:
             await self.payload_store.sweep()
-            bytes_left = had_blobs and await self.store.unneeded_blobs(self.clock.now(), 1)
-            return await self.store.erase() and not bytes_left
+            bytes_left = had_blobs and await self.store.files.start_blob_removal(
+                self.clock.now(), 1
+            )
+            return await self.store.maintenance.erase_deleted() and not bytes_left
         except StoreError as error:  # the job is deleted, and the sweep will retry
             log.warning("erase incomplete", extra={"why": str(error)})
             return False
@@ -397,22 +405,22 @@ class Engine:
 
     async def queues(self) -> list[QueueStatus]:
         """List queues and their depths: those with jobs, paused ones, and those of the kinds."""
-        found = {queue.name: queue for queue in await self.store.queues()}
+        found = {queue.name: queue for queue in await self.store.queues.list_queues()}
         for kind in self.kinds.values():
             found.setdefault(kind.queue, QueueStatus(kind.queue, False, 0, 0, 0, None))
         return [found[name] for name in sorted(found)]
 
     async def pause_queue(self, name: str) -> None:
         """Stop claims from a queue; running jobs continue."""
-        await self.store.pause_queue(name, True, self.clock.now())
+        await self.store.queues.pause_queue(name, True, self.clock.now())
 
     async def resume_queue(self, name: str) -> None:
         """Allow claims from a paused queue."""
-        await self.store.pause_queue(name, False, self.clock.now())
+        await self.store.queues.pause_queue(name, False, self.clock.now())
 
     async def limit_queue(self, name: str, concurrency: int | None) -> None:
         """Limit how many jobs of a queue run at once; None removes the limit."""
-        await self.store.limit_queue(name, concurrency)
+        await self.store.queues.limit_queue(name, concurrency)
 
     # --- workers
 

@@ -42,19 +42,23 @@ class Explainer:
         """Count the jobs ahead of one that is due, up to MAX_POSITION; None if it is not queued."""
         if job.state is not State.QUEUED or job.run_at > self._clock.now():
             return None
-        return await self._store.ahead_of(job, list(self._kinds), MAX_POSITION)
+        return await self._store.queues.count_ahead(job, list(self._kinds), MAX_POSITION)
 
     async def explain(self, job: Job) -> list[HoldReason]:
         """Return the reasons why a job is not running, the most important first."""
         if job.state is State.WAITING:
             return await self._explain_waiting(job)
-        queues = {queue.name: queue for queue in await self._store.queues()}
-        workers = [seen.info for seen in await self._store.workers() if not seen.known_dead]
+        queues = {queue.name: queue for queue in await self._store.queues.list_queues()}
+        workers = [
+            seen.info for seen in await self._store.workers.list_workers() if not seen.known_dead
+        ]
         kind = self._kinds.get(job.kind)
         limit = None if kind is None else kind.limit
         usage = None
         if limit is not None and job.state is State.QUEUED:
-            usage = await self._store.stands(job.kind, limit, job.tenant, job.limit_key)
+            usage = await self._store.workers.get_limit_usage(
+                job.kind, limit, job.tenant, job.limit_key
+            )
         return explain(
             job,
             self._clock.now(),
@@ -66,7 +70,7 @@ class Explainer:
         )
 
     async def _explain_waiting(self, job: Job) -> list[HoldReason]:
-        steps = await self._store.steps(job.tenant, job.id)
+        steps = await self._store.jobs.list_steps(job.tenant, job.id)
         reasons = []
         for step in steps:
             if step.state is StepState.WAITING:
@@ -81,7 +85,7 @@ class Explainer:
         if len(ids) > MAX_POSITION:
             children = f"some of its {len(ids)} child jobs"
         else:
-            found = await self._store.get_many([(job.tenant, job_id) for job_id in ids])
+            found = await self._store.jobs.get_many([(job.tenant, job_id) for job_id in ids])
             left = sum(not child.state.is_terminal for child in found)
             children = f"{left} of its {len(ids)} child job(s)"
         return HoldReason("waiting-for-jobs", f"its handler waits for {children} to finish")

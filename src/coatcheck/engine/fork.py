@@ -87,13 +87,13 @@ class Forker:
         new_id = None if key is None else await self._recorded_id(tenant, key)
         if new_id is not None:
             try:
-                job = await self._store.get(tenant, new_id)
+                job = await self._store.jobs.get(tenant, new_id)
                 return Forked(await self._payload_store.with_result(job), replayed=True)
             except Gone:
                 raise Gone(f"job {new_id}, forked under this key, was deleted") from None
             except NotFound:
                 pass  # the request that recorded the key did not reach the fork: make it now
-        source = await self._store.get(tenant, fork.source)
+        source = await self._store.jobs.get(tenant, fork.source)
         before, job_insert = await self._prepare(source, fork, new_id or self._new_id())
         if fork.quotas is not None:
             await self._quotas.reserve(tenant, fork.quotas, 1, bytes_of(job_insert.input))
@@ -107,18 +107,20 @@ class Forker:
             job_insert = job_insert._replace(input=new_input)
         [job_insert] = await self._payload_store.offload_inputs([job_insert])
         copies = await self._copy_payloads(source, before, job_insert)
-        await self._store.fork(source.id, before, job_insert, self._clock.now(), copies)
+        await self._store.jobs.fork(source.id, before, job_insert, self._clock.now(), copies)
         self._metrics.submitted(job_insert.kind)
-        return Forked(await self._store.get(tenant, job_insert.id), replayed=False)
+        return Forked(await self._store.jobs.get(tenant, job_insert.id), replayed=False)
 
     async def _prepare(self, source: Job, fork: Fork, new_id: str) -> tuple[int, JobInsert]:
         """Check a fork; return the number of the first step that it runs itself, and its row."""
-        before = _find_step(await self._store.steps(source.tenant, source.id), fork.from_step)
+        before = _find_step(
+            await self._store.jobs.list_steps(source.tenant, source.id), fork.from_step
+        )
         input_ = fork.input
         if input_ is not None and source.kind in self._kinds and self._kinds[source.kind].internal:
             raise InvalidPayload(NO_OTHER_INPUT, [("/input", NO_OTHER_INPUT)])
         if input_ is None:
-            stored = await self._store.input_of(source.tenant, source.id)
+            stored = await self._store.jobs.get_input(source.tenant, source.id)
             input_ = await self._payload_store.read(stored)
         submission = Submission(
             kind=source.kind,
@@ -145,16 +147,16 @@ class Forker:
 
     async def _copy_payloads(self, source: Job, before: int, job: JobInsert) -> dict[str, str]:
         """Copy the blobs of the steps and events that a fork starts with."""
-        steps = await self._store.steps(source.tenant, source.id)
+        steps = await self._store.jobs.list_steps(source.tenant, source.id)
         done = [step for step in steps if step.seq < before and step.state is StepState.SUCCEEDED]
         received = Counter(step.id.name for step in done if step.id.op is Op.EVENT)
-        sent = await self._store.messages(source.tenant, source.id) if received else ()
+        sent = await self._store.jobs.list_sent_events(source.tenant, source.id) if received else ()
         messages = [message for message in sent if message.number < received[message.name]]
         return await copy_large_payloads(self._payload_store, job, done, messages)
 
     async def _recorded_id(self, tenant: str, key: IdempotencyKey) -> str | None:
         """Return the id of the job that is forked under a key, if one is recorded."""
-        found = await self._store.get_record(tenant, COLLECTION, key.key, self._clock.now())
+        found = await self._store.records.get_record(tenant, COLLECTION, key.key, self._clock.now())
         if found is None:
             return None
         value = json.loads(found.value)
@@ -167,7 +169,7 @@ class Forker:
         value = json.dumps({"job": new_id, "fingerprint": stored.fingerprint})
         now, expires_at = self._clock.now(), stored.expires_at
         record = Record(tenant, COLLECTION, stored.key, value, 0, now, expires_at)
-        if await self._store.put_record(record, expected_version=0) is not None:
+        if await self._store.records.put_record(record, expected_version=0) is not None:
             return new_id
         return await self._recorded_id(tenant, key) or new_id
 

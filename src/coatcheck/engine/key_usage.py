@@ -52,7 +52,7 @@ class KeyUses:
         if not uses:
             return
         try:
-            await self._store.touch_keys(list(uses.values()), round(FLUSH_S * 1000))
+            await self._store.access.touch_keys(list(uses.values()), round(FLUSH_S * 1000))
         except StoreError as error:
             log.warning("uses of keys not written", extra={"why": str(error)})
             self._unwritten = {**uses, **self._unwritten}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from coatcheck.clock import Clock
-from coatcheck.engine.payloads.large_steps import offload_step_results
+from coatcheck.engine.payloads.large_steps import has_large_results, offload_step_results
 from coatcheck.engine.submit.submission import Submission, prepare
 from coatcheck.model.job import Claim, JobInsert, Lease
 from coatcheck.model.kind import Kind
@@ -65,7 +65,7 @@ class Leases:
         for name in self._age_boosts.keys() & limits.keys():
             limits[name] = limits[name]._replace(age_boosts=self._age_boosts[name]())
         versions = {name: self._versions[name] for name in kinds if name in self._versions}
-        claimed = await self._store.claim(
+        claimed = await self._store.workers.claim(
             worker_id, kinds, limit, now, limits, versions, *([] if held is None else [held])
         )
         for claim in claimed.claims:
@@ -85,10 +85,15 @@ class Leases:
         return job._replace(terms=job.terms._replace(parent=claim.lease.job_id))
 
     async def report(self, lease: Lease, report: Report) -> bool:
-        """Write a running job's steps, progress and events; False if the lease is stale."""
-        if report.steps:
+        """Write a running job's steps, progress and events; False if the lease is stale.
+
+        A report without large step results may be written from any event loop, such as the loop of
+        the handlers: each of their steps waits for this write, and a round trip through the
+        worker's loop takes as long as the write. Offloading needs the engine's own loop.
+        """
+        if has_large_results(self._payload_store, report.steps):
             report = await offload_step_results(self._payload_store, lease, report)
-        return await self._store.report(lease, report, self._clock.now())
+        return await self._store.workers.report(lease, report, self._clock.now())
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """Write the outcomes of attempts; False for each whose lease is stale."""
@@ -96,7 +101,7 @@ class Leases:
             settlements = await self._payload_store.offload_results(settlements)
             settlements = [await self._with_report_offloaded(each) for each in settlements]
         began = self._clock.monotonic()
-        answers = await self._store.settle(settlements, self._clock.now())
+        answers = await self._store.workers.settle(settlements, self._clock.now())
         self._metrics.store_latency.add(self._clock.monotonic() - began)
         if self._resources.in_use:
             for each in settlements:

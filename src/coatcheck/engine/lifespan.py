@@ -12,7 +12,7 @@ from coatcheck.blobs.open import blobs_for
 from coatcheck.clock import SystemClock
 from coatcheck.crypto.pepper import pepper_for
 from coatcheck.crypto.secret_refs import resolve, resolver_for
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.audit import AuditRetention
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.maintenance.sweep import Sweeper
@@ -23,6 +23,7 @@ from coatcheck.model.schedule import ScheduleDefinition
 from coatcheck.model.webhook import key_of
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
+from coatcheck.tracing import NO_TRACING, Tracing
 
 
 class Declared(Protocol):
@@ -44,6 +45,7 @@ async def open_engine(
     app: Declared,
     settings: Settings,
     tidying: Sequence[Callable[[Engine], Awaitable[None]]] = (),
+    tracing: Tracing = NO_TRACING,
 ) -> AsyncIterator[Engine]:
     """Open the store; sweep it, fire schedules and deliver webhooks for as long as the engine is
     in use. What is to be tidied with every sweep beside that, is given.
@@ -64,6 +66,7 @@ async def open_engine(
         webhook_secret=webhook_secret,
         pepper=pepper_for(settings).read,
         limits=limits_for(settings),
+        tracing=tracing,
     )
     audit = AuditRetention(store, clock, settings.audit_days)
     sweeper = Sweeper(

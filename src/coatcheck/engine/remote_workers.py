@@ -98,7 +98,7 @@ class RemoteWorkers:
             slots=most,
             started_at=self._clock.now(),
         )
-        await self._store.register_worker(worker)
+        await self._store.workers.register_worker(worker)
         claims: list[Claim] = []
         try:
             claims = await self._claim(worker.id, kinds, most, wait_s, has_left)
@@ -146,7 +146,7 @@ class RemoteWorkers:
                 woken = await signal.wait(pause)
                 expire_confirmation()
                 if not woken:
-                    await self._store.beat(worker_id)
+                    await self._store.workers.heartbeat(worker_id)
         return []
 
     async def release(self, claims: Sequence[Claim]) -> None:
@@ -162,7 +162,7 @@ class RemoteWorkers:
             error = Failure("timeout", message, retryable=True)
             await self.settle(lease, Errored(error, self._backoff_ms(job), Reason.TIMEOUT))
             raise _stale(job.id, message)
-        if not await self._store.beat(job.worker or ""):
+        if not await self._store.workers.heartbeat(job.worker or ""):
             raise _stale(job.id, "the lease has expired")
         return HeartbeatReply(job.cancel_requested)
 
@@ -173,7 +173,7 @@ class RemoteWorkers:
 
     async def record_steps(self, lease: Lease, steps: Sequence[Step]) -> None:
         """Write checkpoints of a running job; a sequence number belongs to one step for good."""
-        recorded = await self._store.steps(lease.tenant, (await self._held(lease)).id)
+        recorded = await self._store.jobs.list_steps(lease.tenant, (await self._held(lease)).id)
         by_number = {step.seq: step.id for step in recorded}
         numbers = {step.id: step.seq for step in recorded}
         for at, step in enumerate(steps):
@@ -185,7 +185,7 @@ class RemoteWorkers:
 
     async def settle(self, lease: Lease, outcome: Outcome) -> None:
         """Write the outcome of an attempt; repeating it changes nothing. Raises StaleLease."""
-        job = await self._store.get(lease.tenant, lease.job_id)
+        job = await self._store.jobs.get(lease.tenant, lease.job_id)
         [settled] = await self._leases.settle([Settlement(lease, outcome)])
         if not settled:
             raise _stale(lease.job_id)
@@ -193,7 +193,7 @@ class RemoteWorkers:
             ran_ms = self._clock.now() - (job.started_at or job.run_at)
             last = job.attempt >= job.terms.max_attempts
             self._metrics.settled(job.kind, job.queue, outcome, last=last, ran_ms=ran_ms)
-        if job.worker is not None and not await self._store.held_by(job.worker):
+        if job.worker is not None and not await self._store.workers.list_held_jobs(job.worker):
             await self._remove(job.worker)
 
     async def fail(self, lease: Lease, error: Failure, retry_after_s: float | None) -> None:
@@ -203,7 +203,7 @@ class RemoteWorkers:
         await self.settle(lease, Errored(error, delay))
 
     async def _held(self, lease: Lease) -> Job:
-        job = await self._store.get(lease.tenant, lease.job_id)
+        job = await self._store.jobs.get(lease.tenant, lease.job_id)
         if job.fence != lease.fence or job.state is not State.RUNNING:
             raise _stale(job.id, f"the job is {job.state}")
         return job
@@ -219,7 +219,7 @@ class RemoteWorkers:
 
     async def _remove(self, worker_id: str) -> None:
         now = self._clock.now()
-        await self._store.remove_worker(worker_id, None, now)
+        await self._store.workers.remove_worker(worker_id, None, now)
 
 
 def is_held_by(job: Job, key_id: str) -> bool:

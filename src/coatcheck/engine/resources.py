@@ -75,7 +75,7 @@ class ExclusiveResources:
 
     async def _take(self, lease: Lease, collection: str, name: str) -> bool:
         now = self._clock.now()
-        there = await self._store.get_record(OWNER, collection, name, now)
+        there = await self._store.records.get_record(OWNER, collection, name, now)
         if there is not None:
             holder = Lease(*json.loads(there.value))
             if holder == lease:
@@ -84,11 +84,11 @@ class ExclusiveResources:
                 return False
         version = 0 if there is None else there.version
         record = Record(OWNER, collection, name, json.dumps(lease), 0, now)
-        return await self._store.put_record(record, version) is not None
+        return await self._store.records.put_record(record, version) is not None
 
     async def _is_running(self, holder: Lease) -> bool:
         try:
-            job = await self._store.get(holder.tenant, holder.job_id)
+            job = await self._store.jobs.get(holder.tenant, holder.job_id)
         except NotFound:
             return False
         return job.state is State.RUNNING and job.fence == holder.fence

@@ -101,11 +101,11 @@ class Waiters:
 
         `seen` saves the first read, for a caller who has just read the job.
         """
-        job = await self._store.get(tenant, job_id) if seen is None else seen
+        job = await self._store.jobs.get(tenant, job_id) if seen is None else seen
         if job.state.is_terminal or timeout <= 0 or self.released:
             return job
         finished = await self._wait((tenant, job.id), None, timeout)
-        return await self._store.get(tenant, job.id) if finished is None else finished
+        return await self._store.jobs.get(tenant, job.id) if finished is None else finished
 
     async def wait_for_event(self, key: Key, after: int, timeout: float) -> Job | None:
         """Return the job when it has an event after `after` or finishes.
@@ -134,7 +134,7 @@ class Waiters:
             if waiter.future.done() and not waiter.future.cancelled():
                 found = waiter.future.result()
                 # The job is deleted: a read of its own raises Gone or NotFound.
-                return await self._store.get(*key) if found is None else found
+                return await self._store.jobs.get(*key) if found is None else found
             return None
         finally:
             self._unregister(key, waiter)
@@ -208,7 +208,7 @@ class Waiters:
             self._unread.clear()
             try:
                 if keys:
-                    self._wake(keys, await self._store.get_many(keys))
+                    self._wake(keys, await self._store.jobs.get_many(keys))
             except StoreError as error:
                 if reachable:
                     log.warning("job read failed", extra={"why": str(error)})
@@ -249,4 +249,4 @@ class EventReader:
         return await asyncio.shield(task)
 
     async def _read(self, page: Page) -> Sequence[JobEvent]:
-        return await self._store.events(*page)
+        return await self._store.jobs.list_events(*page)

@@ -41,7 +41,7 @@ from coatcheck.errors import (
     Unauthorized,
     UnknownKind,
     UploadGone,
-    UploadUnderWay,
+    UploadInProgress,
 )
 from coatcheck.logs import correlation_id
 
@@ -62,7 +62,7 @@ STATUS: tuple[tuple[type[CoatcheckError], int], ...] = (
     (KeyReused, 422),
     (InputGone, 409),
     (UploadGone, 409),
-    (UploadUnderWay, 409),
+    (UploadInProgress, 409),
     (NoSignedUploads, 409),
     (Conflict, 409),
     (PaymentRequired, 402),
@@ -182,7 +182,7 @@ def _headers_of(status: int, error: CoatcheckError) -> dict[str, str] | None:
         return {"Retry-After": str(STORE_RETRY_S)}
     if status == 401:
         return {"WWW-Authenticate": 'Bearer realm="coatcheck"'}
-    if isinstance(error, UploadUnderWay):  # the body is not read
+    if isinstance(error, UploadInProgress):  # the body is not read
         return {"Retry-After": str(error.retry_after_s), "Connection": "close"}
     if isinstance(error, QuotaExceeded):
         window = "" if error.window_s is None else f";w={error.window_s}"

@@ -26,7 +26,7 @@ from coatcheck.client.address import ServerAddress
 from coatcheck.client.async_driver import AsyncDriver
 from coatcheck.client.effects import Effects, Emit, Pause, open_stream, read_stream
 from coatcheck.client.event_stream import EventStreamParser
-from coatcheck.client.retry import RetryPolicy, is_final, is_permanent
+from coatcheck.client.retry import RequestRetryPolicy, is_final, is_permanent
 from coatcheck.client.wire import JSON, ApiRequest, ApiResponse, ConnectionLost
 from coatcheck.mcp.names import IDEMPOTENCY_KEY, INTERNAL_ERROR, INVALID_REQUEST, PATH
 
@@ -62,7 +62,7 @@ class Bridge:
         self._address = address
         self._write = write
         self._driver = driver or AsyncDriver(address)
-        self._policy = RetryPolicy(address.shown, TIMEOUT_S, retry_for_s, time.monotonic)
+        self._policy = RequestRetryPolicy(address.shown, TIMEOUT_S, retry_for_s, time.monotonic)
         self._version: str | None = None  # which an older client has agreed on
         self._in_progress: dict[str | int, asyncio.Task[None]] = {}
 
@@ -159,7 +159,7 @@ def header_value(text: str) -> str:
     return f"=?base64?{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="
 
 
-def hand_on(request: ApiRequest, policy: RetryPolicy) -> Effects[None]:
+def hand_on(request: ApiRequest, policy: RequestRetryPolicy) -> Effects[None]:
     """Send a request until it is answered. Emits the messages that come back; instead of the last
     one, the answer that is none, or that there was none.
     """

@@ -37,6 +37,7 @@ from coatcheck.middleware.upstream import AppServer, AppUpstream, CallJob, Wrapp
 from coatcheck.model.duration import Duration, milliseconds
 from coatcheck.model.job import API_SURFACE
 from coatcheck.model.names import NAME_RULE, is_name
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.relay.call import StoredResponse
 from coatcheck.relay.credentials import CallEncryption
 from coatcheck.relay.fork import forks_of
@@ -121,7 +122,9 @@ class Coatcheck:
             on_lost="requeue" if repeatable else "fail",
             concurrency=concurrency,
             keep_succeeded=keep,
-            fork_input=forks_of(WrappedCall, lambda: self._secrecy, API_SURFACE),
+            surface=SurfaceOptions(
+                fork_input=forks_of(WrappedCall, lambda: self._secrecy, API_SURFACE)
+            ),
         )(_handler(self._upstream, terms, self._secrecy))
         self._at_work: _AtWork | None = None
         self._starting: asyncio.Task[_AtWork] | None = None

@@ -58,7 +58,7 @@ class CallEncryption:
         ConfigurationError where nothing could be kept secret.
         """
         self._pepper = pepper_for(settings).read_or_make
-        self._keyring.seal("", "")  # which needs the pepper
+        self._keyring.encrypt("", "")  # which needs the pepper
 
     @cached_property
     def _keyring(self) -> Keyring:
@@ -74,29 +74,29 @@ class CallEncryption:
 
     # --- credentials of a call
 
-    def seal(self, pairs: Pairs, binding: Binding) -> str | None:
+    def encrypt(self, pairs: Pairs, binding: Binding) -> str | None:
         """Encrypt headers for one job; None if there are none."""
-        return self._seal(json.dumps(pairs), binding) if pairs else None
+        return self._encrypt(json.dumps(pairs), binding) if pairs else None
 
-    def open(self, sealed: str | None, binding: Binding, *, by_rule: bool = False) -> Pairs:
+    def decrypt(self, sealed: str | None, binding: Binding, *, by_rule: bool = False) -> Pairs:
         """Decrypt headers; raises KeyMissing, BlobDamaged. With `by_rule`, also headers that an
         earlier version has bound to the rule alone: for inputs that no client can have written.
         """
         if sealed is None:
             return []
-        text = self._open(sealed, binding, by_rule=by_rule)
+        text = self._decrypt(sealed, binding, by_rule=by_rule)
         return [(name, value) for name, value in json.loads(text)]
 
-    def _seal(self, text: str, binding: Binding) -> str:
+    def _encrypt(self, text: str, binding: Binding) -> str:
         # Without its prefix: nobody but us is to take it for something that can be sealed anew.
-        return self._keyring.seal(text, str(binding)).removeprefix(PREFIX)
+        return self._keyring.encrypt(text, str(binding)).removeprefix(PREFIX)
 
-    def _open(self, sealed: str, binding: Binding, *, by_rule: bool) -> str:
+    def _decrypt(self, sealed: str, binding: Binding, *, by_rule: bool) -> str:
         if sealed.startswith(f"{_KEY_ID}:"):
-            return self._keyring.open(PREFIX + sealed, str(binding))
+            return self._keyring.decrypt(PREFIX + sealed, str(binding))
         if by_rule and sealed.startswith(f"{_RULE_KEY_ID}:"):
-            return self._keyring.open(PREFIX + sealed, binding.rule)
-        raise BlobDamaged("what was sealed is not what was written")
+            return self._keyring.decrypt(PREFIX + sealed, binding.rule)
+        raise BlobDamaged("the encrypted text is damaged")
 
     # --- owners
 
@@ -132,7 +132,7 @@ class CallEncryption:
         if not secret and body is None:
             return answer
         sealed = EncryptedPart(headers=secret, body=body).model_dump_json()
-        kept: dict[str, Any] = {"headers": clear, "sealed": self._seal(sealed, binding)}
+        kept: dict[str, Any] = {"headers": clear, "sealed": self._encrypt(sealed, binding)}
         if owned:
             kept["body"] = None
         return answer.model_copy(update=kept)
@@ -143,7 +143,7 @@ class CallEncryption:
         """
         if answer.sealed is None:
             return answer
-        text = self._open(answer.sealed, binding, by_rule=True)
+        text = self._decrypt(answer.sealed, binding, by_rule=True)
         found = EncryptedPart.model_validate_json(text)
         body: InlineBody | None = answer.body if answer.body is not None else found.body
         headers = [*answer.headers, *found.headers]

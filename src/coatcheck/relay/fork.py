@@ -29,8 +29,8 @@ def forks_of(
         if call.credentials is not None and not by_client:
             held = Binding(source.tenant, source.kind, source.id, call.owner)
             by_rule = source.surface == surface
-            pairs = secrecy().open(call.credentials, held, by_rule=by_rule)
-            credentials = secrecy().seal(pairs, held._replace(job_id=fork_id, owner=owner))
+            pairs = secrecy().decrypt(call.credentials, held, by_rule=by_rule)
+            credentials = secrecy().encrypt(pairs, held._replace(job_id=fork_id, owner=owner))
         internal = {"credentials": credentials, "owner": owner, "owned": False, "line": None}
         return call.model_copy(update=internal).model_dump_json()
 

@@ -138,7 +138,7 @@ class _Relaying:
         ctx, call = self._ctx, self._call
         try:
             by_rule = ctx.surface == self._terms.surface
-            secret = self._secrecy.open(call.credentials, self._binding, by_rule=by_rule)
+            secret = self._secrecy.decrypt(call.credentials, self._binding, by_rule=by_rule)
         except Unreadable as error:
             words = "the credentials of this call were encrypted for another job or pepper"
             raise Fail("credentials-unreadable", words) from error

@@ -74,7 +74,7 @@ class StoredRequest(NamedTuple):
         which the caller waits.
         """
         owner = self.labels.get(OWNER)
-        sealed = secrecy.seal(self.secret, Binding(self.tenant, self.kind, job_id, owner))
+        sealed = secrecy.encrypt(self.secret, Binding(self.tenant, self.kind, job_id, owner))
         internal = {"credentials": sealed, "owner": owner, "line": line}
         return Submission(
             self.kind,

@@ -1,4 +1,4 @@
-"""The ways in which a program can be confined, and the parts that they need."""
+"""The sandbox backends, and the packages they need."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from coatcheck.errors import ConfigurationError
 
 
 class SandboxBackend(StrEnum):
-    """How a program is confined; the strongest first."""
+    """How a program is confined, strongest first."""
 
     LANDLOCK = "landlock"
     BUBBLEWRAP = "bubblewrap"
     RLIMITS = "rlimits"
 
 
-def require_parts(strength: SandboxBackend) -> None:
-    """Raise ConfigurationError unless what a strength needs is installed."""
-    if strength is SandboxBackend.LANDLOCK:
+def require_installed(backend: SandboxBackend) -> None:
+    """Raise ConfigurationError unless the package that a backend needs is installed."""
+    if backend is SandboxBackend.LANDLOCK:
         sandlock_home()
-    elif strength is SandboxBackend.BUBBLEWRAP:
+    elif backend is SandboxBackend.BUBBLEWRAP:
         bubblewrap_program()
 
 
 def sandlock_home() -> str:
-    """Return the folder that holds the package `sandlock`."""
+    """Return the folder that contains the package `sandlock`."""
     found = importlib.util.find_spec("sandlock")
     if found is None or found.origin is None:
         raise ConfigurationError("the package sandlock is not installed")
@@ -35,7 +35,7 @@ def sandlock_home() -> str:
 
 
 def bubblewrap_program() -> str:
-    """Return the program `bwrap`."""
+    """Return the path of the program `bwrap`."""
     found = shutil.which("bwrap")
     if found is None:
         raise ConfigurationError("the program bwrap is not installed")

@@ -1,7 +1,7 @@
-"""The command line that gives a program namespaces of its own, by bubblewrap.
+"""The command line that runs a program in namespaces, by bubblewrap.
 
-Nothing is there but what is bound. `/` is never bound, not even to be read: as root, the program
-would be the owner of most of what it then sees.
+The namespaces contain only what is bound. `/` is never bound, not even for reading: as root, the
+program would own most of it.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coatcheck.sandbox import runtime
-from coatcheck.sandbox.reach import SandboxAccess
+from coatcheck.sandbox.access import SandboxAccess
 
-# Where the supervisor leaves the seccomp filter to be read.
+# The descriptor from which bubblewrap reads the seccomp filter.
 FILTER_DESCRIPTOR = 10
 
 
-def in_namespaces(
+def bubblewrap_argv(
     bwrap: str,
     argv: Sequence[str],
     *,
-    reach: SandboxAccess,
+    access: SandboxAccess,
     program: Sequence[Path],
     folder: Path,
     filtered: bool,
 ) -> list[str]:
-    """Return the arguments that run `argv` in namespaces that hold only what it may reach.
+    """Return the arguments that run `argv` in namespaces that contain only what it may access.
 
-    `filtered`: the program is put under the filter that is read from FILTER_DESCRIPTOR.
+    If `filtered`, the program runs under the filter that is read from FILTER_DESCRIPTOR.
     """
     line = [bwrap, "--unshare-all", "--new-session", "--die-with-parent", "--cap-drop", "ALL"]
     if filtered:
         line += ["--seccomp", str(FILTER_DESCRIPTOR)]
-    if reach.network:
+    if access.network:
         line.append("--share-net")
     for name in runtime.folders():
         if Path(name).is_symlink():
@@ -40,15 +40,15 @@ def in_namespaces(
         else:
             line += ["--ro-bind", name, name]
     line += ["--proc", "/proc", "--dev", "/dev"]
-    for name in runtime.configuration(reach.network):
+    for name in runtime.configuration(access.network):
         line += ["--ro-bind", str(Path(name).resolve()), name]
-    for path in (*reach.read, *program):
+    for path in (*access.read, *program):
         if not _in_runtime(path):
             line += ["--ro-bind", str(path.resolve()), str(path)]
-    for path in reach.write:
+    for path in access.write:
         line += ["--bind", str(path.resolve()), str(path)]
-    # What was made on the way to a bound path lies in memory, and is nobody's to fill. Root owns
-    # the kernel's settings in /proc/sys, also without any capability.
+    # Parents of bound paths are in memory and must not be writable. Root owns the kernel's settings
+    # in /proc/sys, even without any capability.
     for name in ("/proc", "/dev", "/"):
         line += ["--remount-ro", name]
     return [*line, "--chdir", str(folder), "--", *argv]

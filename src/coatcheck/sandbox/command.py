@@ -1,4 +1,4 @@
-"""A command with what it may reach, made into what `subprocess` needs."""
+"""Building the command that starts a confined program."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import TypedDict
 
 from coatcheck.errors import ConfigurationError
 from coatcheck.sandbox import runtime
+from coatcheck.sandbox.access import SandboxAccess, SandboxLimits
 from coatcheck.sandbox.backends import SandboxBackend, bubblewrap_program, sandlock_home
-from coatcheck.sandbox.bubblewrap import FILTER_DESCRIPTOR, in_namespaces
+from coatcheck.sandbox.bubblewrap import FILTER_DESCRIPTOR, bubblewrap_argv
 from coatcheck.sandbox.identity import UidRange
-from coatcheck.sandbox.reach import SandboxAccess, SandboxLimits
 from coatcheck.sandbox.seccomp import deny_filter
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 
-# From SIGTERM to SIGKILL.
+# The time between SIGTERM and SIGKILL.
 GRACE_S = 2.0
 
-# Calls that sandlock's supervisor makes itself. It denies them to the program by its own filter.
+# Calls that sandlock's supervisor needs itself. Its own filter denies them to the program.
 _OF_SANDLOCK = (
     "memfd_create",
     "pidfd_getfd",
@@ -38,7 +38,7 @@ _OF_SANDLOCK = (
 
 
 class SubprocessOptions(TypedDict):
-    """The keyword arguments for `subprocess` and `asyncio.create_subprocess_exec` alike."""
+    """Keyword arguments for `subprocess` and `asyncio.create_subprocess_exec`."""
 
     env: dict[str, str]
     cwd: str
@@ -47,42 +47,42 @@ class SubprocessOptions(TypedDict):
 
 @dataclass(frozen=True)
 class ConfinedCommand:
-    """A command that is ready to be started, confined."""
+    """A confined command that is ready to start."""
 
     argv: tuple[str, ...]
     environment: dict[str, str] = field(repr=False)
     folder: Path
-    strength: SandboxBackend
+    backend: SandboxBackend
 
     @property
     def options(self) -> SubprocessOptions:
-        """What to start `argv` with: `subprocess.Popen(confined.argv, **confined.options)`."""
+        """The options for `subprocess.Popen(confined.argv, **confined.options)`."""
         return SubprocessOptions(env=self.environment, cwd=str(self.folder), start_new_session=True)
 
 
 def confined_command(
     argv: Sequence[str],
     *,
-    reach: SandboxAccess,
+    access: SandboxAccess,
     limits: SandboxLimits,
     folder: Path | None,
     environment: Mapping[str, str],
     temporary: bool = False,
-    strength: SandboxBackend,
+    backend: SandboxBackend,
     uids: UidRange | None = None,
 ) -> ConfinedCommand:
-    """Return how to start `argv`, confined in the way that `strength` says.
+    """Return a command that runs `argv` confined by a backend.
 
-    With `uids` it runs under one of these; without, under the uid of this process.
+    With `uids` it runs under one of these; otherwise under the uid of this process.
     """
     if not argv or any("\0" in part for part in argv):
-        raise ConfigurationError("a command needs a program, and no part of it may hold a NUL")
-    folder = folder or (reach.write[0] if reach.write else Path("/"))
+        raise ConfigurationError("a command needs a program, and must not contain NUL")
+    folder = folder or (access.write[0] if access.write else Path("/"))
     clean = runtime.environment(folder) | dict(environment)
     program, files = _program(argv[0], folder, clean["PATH"])
     command = [program, *argv[1:]]
     plan: dict[str, object] = {
-        "strength": strength.value,
+        "backend": backend.value,
         "program": program,
         "seconds": limits.seconds,
         "memory_bytes": limits.memory_bytes,
@@ -92,29 +92,29 @@ def confined_command(
         "files": limits.files,
         "grace": GRACE_S,
         "folder": str(folder),
-        "folders": [str(path) for path in reach.write if path.is_dir()],
+        "folders": [str(path) for path in access.write if path.is_dir()],
         "temporary": temporary,
         "uids": uids,
-        "filter": _filter(strength, owns_files=uids is not None),
+        "filter": _filter(backend, owns_files=uids is not None),
     }
-    if strength is SandboxBackend.LANDLOCK:
+    if backend is SandboxBackend.LANDLOCK:
         plan["denied"] = _OF_SANDLOCK
         plan["sandlock"] = sandlock_home()
-        plan["network"] = reach.network
+        plan["network"] = access.network
         plan["read"] = [
             *runtime.folders(),
-            *runtime.configuration(reach.network),
+            *runtime.configuration(access.network),
             *runtime.DEVICES,
             "/proc",
-            *(str(path) for path in (*reach.read, *files)),
+            *(str(path) for path in (*access.read, *files)),
         ]
-        plan["write"] = ["/dev/null", *(str(path) for path in reach.write)]
-    elif strength is SandboxBackend.BUBBLEWRAP:
+        plan["write"] = ["/dev/null", *(str(path) for path in access.write)]
+    elif backend is SandboxBackend.BUBBLEWRAP:
         bwrap = bubblewrap_program()
-        command = in_namespaces(
+        command = bubblewrap_argv(
             bwrap,
             command,
-            reach=reach,
+            access=access,
             program=files,
             folder=folder,
             filtered=bool(plan["filter"]),
@@ -124,19 +124,21 @@ def confined_command(
         (sys.executable, "-I", "-S", str(SUPERVISOR), json.dumps(plan), *command),
         clean,
         folder,
-        strength,
+        backend,
     )
 
 
-def _filter(strength: SandboxBackend, *, owns_files: bool) -> str:
-    # As root, limits alone are for a user of its own in any case.
-    owns_files = owns_files or (strength is SandboxBackend.RLIMITS and os.geteuid() == 0)
-    without = _OF_SANDLOCK if strength is SandboxBackend.LANDLOCK else ()
+def _filter(backend: SandboxBackend, *, owns_files: bool) -> str:
+    # As root, the rlimits backend always uses another user.
+    owns_files = owns_files or (backend is SandboxBackend.RLIMITS and os.geteuid() == 0)
+    without = _OF_SANDLOCK if backend is SandboxBackend.LANDLOCK else ()
     return base64.b64encode(deny_filter(owns_files=owns_files, without=without) or b"").decode()
 
 
 def _program(name: str, folder: Path, path: str) -> tuple[str, tuple[Path, ...]]:
-    """Find the program's file, as it is called and as it lies; nothing when there is none."""
+    """Return the program's path, and the files that it needs to be readable; none if it does not
+    exist.
+    """
     found = shutil.which(name, path=path) if "/" not in name else str(folder / name)
     if found is None or not Path(found).exists():
         return name, ()

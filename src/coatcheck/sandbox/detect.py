@@ -1,4 +1,4 @@
-"""Which sandbox this machine can make, found by making one."""
+"""Detecting which sandbox this machine supports, by running a trial program."""
 
 from __future__ import annotations
 
@@ -10,92 +10,92 @@ from dataclasses import dataclass
 from functools import cache
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.sandbox.backends import SandboxBackend, require_parts
+from coatcheck.sandbox.access import SandboxAccess, SandboxLimits
+from coatcheck.sandbox.backends import SandboxBackend, require_installed
 from coatcheck.sandbox.command import confined_command
 from coatcheck.sandbox.identity import SETTING, UidRange, uid_range
-from coatcheck.sandbox.reach import SandboxAccess, SandboxLimits
 
 logger = logging.getLogger("coatcheck.sandbox")
 
-# A start takes milliseconds; a machine that is busy may need longer.
+# A start takes milliseconds; a busy machine may need longer.
 PROBE_S = 20.0
 
 
 @dataclass(frozen=True)
 class DetectedSandbox:
-    """The sandbox that programs run in here."""
+    """The sandbox that programs run in on this machine."""
 
-    strength: SandboxBackend
-    says: str  # what it holds, in a sentence
-    why: str = ""  # why it is none that is stronger
-    advice: str = ""  # what would make it stronger
+    backend: SandboxBackend
+    says: str  # what it restricts, in a sentence
+    why: str = ""  # why no stronger backend is available
+    advice: str = ""  # how to get a stronger one
 
 
 _HOLDS = {
-    SandboxBackend.LANDLOCK: "Landlock and seccomp: files, sockets, processes and memory are held",
-    SandboxBackend.BUBBLEWRAP: "bubblewrap: namespaces with nothing in them but what is bound",
-    SandboxBackend.RLIMITS: "resource limits only: the program has this user's files and network",
+    SandboxBackend.LANDLOCK: "Landlock and seccomp restrict files, sockets, processes and memory",
+    SandboxBackend.BUBBLEWRAP: "bubblewrap: namespaces that contain only what is bound",
+    SandboxBackend.RLIMITS: "resource limits only: programs can use this user's files and network",
 }
 
 
 @cache
-def sandbox_in_force() -> DetectedSandbox:
-    """Return the strongest sandbox that works here; looked for once in a process's life."""
+def detect_sandbox() -> DetectedSandbox:
+    """Return the strongest sandbox that works on this machine; detected once per process."""
     reasons: list[str] = []
-    for strength in (SandboxBackend.LANDLOCK, SandboxBackend.BUBBLEWRAP):
-        reason = why_not(strength)
+    for backend in (SandboxBackend.LANDLOCK, SandboxBackend.BUBBLEWRAP):
+        reason = why_unavailable(backend)
         if reason is None:
-            return _found(strength, reasons)
-        reasons.append(f"{strength.value}: {reason}")
-    found = _found(SandboxBackend.RLIMITS, reasons)
-    logger.warning("programs run without a sandbox: %s", found.says, extra={"why": found.why})
+            return _detected(backend, reasons)
+        reasons.append(f"{backend.value}: {reason}")
+    found = _detected(SandboxBackend.RLIMITS, reasons)
+    logger.warning("sandbox unavailable: %s", found.says, extra={"why": found.why})
     return found
 
 
 @dataclass(frozen=True)
-class UsersInForce:
-    """The uids that programs run as here."""
+class DetectedUsers:
+    """The uids that programs run as on this machine."""
 
-    uids: UidRange | None  # None: they share the server's
-    why: str = ""  # why they have none of their own
+    uids: UidRange | None  # None: the server's own
+    why: str = ""  # why they have no uids of their own
     advice: str = ""
 
 
 @cache
-def users_in_force(strength: SandboxBackend) -> UsersInForce:
-    """Return which uids programs of a strength get; tried once in a process's life.
+def detect_users(backend: SandboxBackend) -> DetectedUsers:
+    """Return the uids that programs of a backend get; detected once per process.
 
-    Raises ConfigurationError when a part that the strength needs is not installed.
+    Raise ConfigurationError if the backend is not installed.
     """
-    require_parts(strength)
+    require_installed(backend)
     if os.geteuid() != 0:
-        return UsersInForce(None, "only a server that runs as root can give them others")
+        return DetectedUsers(None, "only a server that runs as root can use other uids")
     uids = uid_range()
     if uids is None:
-        return UsersInForce(
-            None, "this user namespace has too few uids", f"name a range: {SETTING}=FIRST-LAST"
+        return DetectedUsers(
+            None, "this user namespace has too few uids", f"set a range: {SETTING}=FIRST-LAST"
         )
     taken = next((one for one in pwd.getpwall() if uids.first <= one.pw_uid <= uids.last), None)
     if taken is not None:
-        return UsersInForce(
-            None, f"uids {uids} are not free: {taken.pw_name}", f"name another range in {SETTING}"
+        return DetectedUsers(
+            None, f"uids {uids} are not free: {taken.pw_name}", f"set another range in {SETTING}"
         )
-    if (reason := why_not(strength, uids)) is not None:
-        advice = "run the server as a user of its own, or give it CAP_SETUID, SETGID and CHOWN"
-        return UsersInForce(None, f"uids {uids} cannot be used: {reason}", advice)
-    return UsersInForce(uids)
+    if (reason := why_unavailable(backend, uids)) is not None:
+        advice = "run the server as a dedicated user, or give it CAP_SETUID, SETGID and CHOWN"
+        return DetectedUsers(None, f"uids {uids} cannot be used: {reason}", advice)
+    return DetectedUsers(uids)
 
 
-def why_not(strength: SandboxBackend, uids: UidRange | None = None) -> str | None:
-    """Return why programs cannot be confined in this way here; None where they can."""
+def why_unavailable(backend: SandboxBackend, uids: UidRange | None = None) -> str | None:
+    """Return why a backend does not work on this machine; None if it does."""
     try:
         probe = confined_command(
             ["true"],
-            reach=SandboxAccess(),
+            access=SandboxAccess(),
             limits=SandboxLimits(seconds=PROBE_S),
             folder=None,
             environment={},
-            strength=strength,
+            backend=backend,
             uids=uids,
         )
         ended = subprocess.run(  # noqa: S603
@@ -106,13 +106,13 @@ def why_not(strength: SandboxBackend, uids: UidRange | None = None) -> str | Non
     if ended.returncode == 0:
         return None
     said = ended.stderr.decode(errors="replace").strip().splitlines()
-    return said[-1] if said else f"a trial ended with exit code {ended.returncode}"
+    return said[-1] if said else f"a trial run failed with exit code {ended.returncode}"
 
 
-def _found(strength: SandboxBackend, reasons: list[str]) -> DetectedSandbox:
+def _detected(backend: SandboxBackend, reasons: list[str]) -> DetectedSandbox:
     advice = ""
-    if strength is not SandboxBackend.LANDLOCK:
+    if backend is not SandboxBackend.LANDLOCK:
         advice = "install coatcheck[sandbox] on Linux 6.7 or newer"
-    if strength is SandboxBackend.RLIMITS:
-        advice += ", or the system's package bubblewrap; else run only commands that you trust"
-    return DetectedSandbox(strength, _HOLDS[strength], "; ".join(reasons), advice)
+    if backend is SandboxBackend.RLIMITS:
+        advice += ", or the system's package bubblewrap; otherwise run only commands that you trust"
+    return DetectedSandbox(backend, _HOLDS[backend], "; ".join(reasons), advice)

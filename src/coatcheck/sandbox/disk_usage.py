@@ -1,7 +1,7 @@
-"""The disk space that a program uses, including files that it has deleted and still holds open.
+"""The disk usage of a program, including deleted files that it still holds open.
 
 The supervisor imports this file without the rest of Coatcheck. Nothing here follows a link or
-changes a file: the program may rename and replace whatever is being looked at.
+changes a file: the program may rename and replace everything while it is measured.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _BLOCK = 512  # the unit of st_blocks, whatever the file system
 _Files = dict[tuple[int, int], int]  # device and inode: bytes on disk
 
 
-class TooMuchDisk(Exception):
-    """A program uses more than it may, or hides what it uses."""
+class DiskLimitExceeded(Exception):
+    """A program exceeds its disk limit, or hides its usage."""
 
 
 class DiskUsage:
-    """Measures what lies in some folders."""
+    """Measures the disk usage of some folders."""
 
-    def __init__(self, folders: Sequence[str], *, most_bytes: int, most_files: int) -> None:
+    def __init__(self, folders: Sequence[str], *, max_bytes: int, max_files: int) -> None:
         self._folders = folders
-        self._most_bytes = most_bytes
-        self._most_files = most_files
+        self._max_bytes = max_bytes
+        self._max_files = max_files
         self._devices = {Path(folder).stat().st_dev for folder in folders}
 
     def check(self, pids: Iterable[int], as_user: AbstractContextManager[None]) -> None:
-        """Measure once; raises TooMuchDisk.
+        """Measure the usage; raise DiskLimitExceeded if it is over the limit.
 
-        `pids` are the program's processes, which are looked at within `as_user`.
+        `pids` are the program's processes, which are inspected within `as_user`.
         """
         files: _Files = {}
         for folder in self._folders:
@@ -46,28 +46,28 @@ class DiskUsage:
                     self._add_open(files, pid)
                 with contextlib.suppress(OSError):
                     self._add_mapped(files, pid)
-        self._refuse_excess(files)
+        self._check_limits(files)
 
-    def _refuse_excess(self, files: _Files) -> None:
-        if len(files) > self._most_files:
-            raise TooMuchDisk(f"more than {self._most_files} files")
-        if sum(files.values()) > self._most_bytes:
-            raise TooMuchDisk(f"more than {self._most_bytes} bytes of disk")
+    def _check_limits(self, files: _Files) -> None:
+        if len(files) > self._max_files:
+            raise DiskLimitExceeded(f"more than {self._max_files} files")
+        if sum(files.values()) > self._max_bytes:
+            raise DiskLimitExceeded(f"more than {self._max_bytes} bytes of disk")
 
     def _add_folder(self, files: _Files, folder: str) -> None:
-        waiting = [folder]
-        while waiting:
-            current = waiting.pop()
+        pending = [folder]
+        while pending:
+            current = pending.pop()
             try:
                 with os.scandir(current) as entries:
                     for entry in entries:
                         with contextlib.suppress(FileNotFoundError):
                             _add(files, entry.stat(follow_symlinks=False))
                             if entry.is_dir(follow_symlinks=False):
-                                waiting.append(entry.path)
+                                pending.append(entry.path)
             except OSError as error:
-                _refuse_hidden(current, error)
-            self._refuse_excess(files)
+                _reject_unlistable(current, error)
+            self._check_limits(files)
 
     def _add_open(self, files: _Files, pid: int) -> None:
         for descriptor in Path(f"/proc/{pid}/fd").iterdir():
@@ -96,12 +96,12 @@ def _add(files: _Files, found: os.stat_result) -> None:
     files[found.st_dev, found.st_ino] = found.st_blocks * _BLOCK
 
 
-def _refuse_hidden(folder: str, error: OSError) -> None:
-    """Refuse a folder that the program can fill and the supervisor cannot list."""
+def _reject_unlistable(folder: str, error: OSError) -> None:
+    """Raise if the program can fill a folder that the supervisor cannot list."""
     if error.errno == errno.ENAMETOOLONG:
-        raise TooMuchDisk("folders nested deeper than a path is long") from error
+        raise DiskLimitExceeded("folders nested deeper than a path is long") from error
     if error.errno == errno.EACCES:
         with contextlib.suppress(OSError):
             mode = os.lstat(folder).st_mode
             if stat.S_ISDIR(mode) and mode & 0o300 == 0o300:
-                raise TooMuchDisk("a folder whose files cannot be counted") from error
+                raise DiskLimitExceeded("a folder whose files cannot be counted") from error

@@ -1,7 +1,7 @@
-"""Files of the server that lie where every confined program may read.
+"""Files of the server that every confined program can read.
 
-A confined program reads the runtime of the system (`runtime.py`). A database in `/usr/local/var`
-would be part of it, whatever else the sandbox holds.
+A confined program can read the runtime of the system (`runtime.py`). A database in `/usr/local/var`
+would be part of it, whatever the sandbox restricts.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from coatcheck.settings import Settings
 _SECRETS = ("pepper", "encryption_keys", "webhook_secret", "listen")
 
 
-def refuse_exposed_files(settings: Settings, read: Iterable[Path] = ()) -> None:
-    """Raise ConfigurationError when confined programs, with `read`, can read the server's files."""
+def reject_exposed_files(settings: Settings, read: Iterable[Path] = ()) -> None:
+    """Raise ConfigurationError if confined programs, with access to `read`, can read the server's
+    files.
+    """
     for problem in exposed_files(settings, read):
         raise ConfigurationError(problem)
 
 
 def exposed_files(settings: Settings, read: Iterable[Path] = ()) -> Iterator[str]:
-    """Yield a sentence for each file of the server that confined programs may read."""
+    """Yield a sentence for each file of the server that confined programs can read."""
     readable = [Path(name) for name in (*runtime.folders(), *runtime.configuration(network=True))]
     roots = {path.resolve() for path in (*readable, *read)}
     for name, path in _private_files(settings):
@@ -31,13 +33,13 @@ def exposed_files(settings: Settings, read: Iterable[Path] = ()) -> Iterator[str
         root = next((root for root in roots if place.is_relative_to(root)), None)
         if root is not None:
             yield (
-                f"{name} is in {place.parent}, and programs in the sandbox may read all of {root}: "
-                "move it to a folder of its own, such as /var/lib/coatcheck"
+                f"{name} is in {place.parent}, and programs in the sandbox can read all of {root}: "
+                "move it to its own folder, such as /var/lib/coatcheck"
             )
 
 
 def _private_files(settings: Settings) -> Iterator[tuple[str, Path]]:
-    """Yield what the settings say lies in files; the default pepper lies beside the database."""
+    """Yield the files that the settings name. The default pepper is beside the database."""
     if settings.config:
         yield "the config file", Path(settings.config)
     scheme, _, place = settings.database.partition(":///")

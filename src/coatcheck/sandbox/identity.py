@@ -1,11 +1,11 @@
-"""The uids that confined programs run as, when the server runs as root.
+"""The uids of confined programs, if the server runs as root.
 
-Each program gets a uid that nobody else has at that time (`own_user.py`). It then owns nothing but
-the folders that it may write to, and may not signal, inspect or limit any process but its own.
+Each program gets a uid that no other process has at that time (`own_user.py`). It then owns only
+the folders that it may write to, and can signal, inspect or limit only its own processes.
 
-`COATCHECK_SANDBOX_UIDS` names the range, as FIRST-LAST. Without it, the first of two ranges is used
-that exists in this user namespace: one that systemd keeps free of everything, and for containers
-with few uids one below systemd's dynamic users.
+`COATCHECK_SANDBOX_UIDS` names the range, as FIRST-LAST. Without it, the first of two ranges that
+exists in this user namespace is used: one that systemd keeps free, and for containers with few uids
+one below systemd's dynamic users.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SETTING = f"{PREFIX}SANDBOX_UIDS"
 
 
 class UidRange(NamedTuple):
-    """Uids from the first to the last."""
+    """A range of uids, first and last included."""
 
     first: int
     last: int
@@ -35,9 +35,9 @@ _USUAL = (UidRange(2_000_000_000, 2_000_065_535), UidRange(60_600, 61_183))
 
 
 def uid_range(environment: Mapping[str, str] | None = None) -> UidRange | None:
-    """Return the range to take uids from; None where this user namespace has none to spare.
+    """Return the range of uids; None if this user namespace has none to spare.
 
-    Raises ConfigurationError.
+    Raise ConfigurationError if the setting is not valid.
     """
     text = (os.environ if environment is None else environment).get(SETTING, "").strip()
     if (named := read_uids(text)) is not None:
@@ -46,12 +46,12 @@ def uid_range(environment: Mapping[str, str] | None = None) -> UidRange | None:
 
 
 def is_open_to_all(paths: Iterable[Path]) -> bool:
-    """Whether every user can enter the folders on the way to each of these paths, and read it."""
+    """Return whether every user can read each of these paths, and enter its parent folders."""
     return all(_may_enter(path.resolve()) and _may_read(path) for path in paths)
 
 
 def is_enterable_by_all(paths: Iterable[Path]) -> bool:
-    """Whether every user can enter the folders on the way to each of these paths."""
+    """Return whether every user can enter the parent folders of each of these paths."""
     return all(_may_enter(path.resolve()) for path in paths)
 
 
@@ -73,7 +73,7 @@ def _mode(path: Path) -> int:
 
 
 def _is_mapped(uids: UidRange) -> bool:
-    """Whether the user namespace of this process has these uids, and gids of the same numbers."""
+    """Return whether this user namespace has these uids, and gids of the same numbers."""
     return all(_maps(Path(f"/proc/self/{name}_map"), uids) for name in ("uid", "gid"))
 
 

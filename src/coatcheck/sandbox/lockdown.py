@@ -1,24 +1,25 @@
-"""Confine the calling process for good, by Landlock and seccomp, without a program in between.
+"""Locking down the calling process permanently, by Landlock and seccomp.
 
 `confine` (confine.py) starts a program below a supervisor. A process that runs one job after the
-other cannot be started that way: it is a Python process of ours, which talks to its worker over a
-socket and locks itself down before it imports a parser. Everything that it starts inherits the
-walls.
+other cannot be started that way: it is a Python process of ours that talks to its worker over a
+socket, and locks itself down before it imports a parser. Every program that it starts inherits the
+restrictions.
 
-What holds after `lock_down`, in the order in which it is applied:
+After `lock_down`, these restrictions hold, in the order in which they are applied:
 
-1. No capabilities, also for root, and none to be had from a set-user-ID program (`no_new_privs`).
-2. Landlock: files can be read and run below `read`, written below `write`, and nowhere else. Other
-   processes cannot be traced (their environment and memory cannot be read), and from ABI 6 (Linux
-   6.12) on not be signalled. Moving mounts is denied with it.
-3. seccomp: no socket can be made but a Unix stream, and none can be connected: there is no network
-   and no service of this machine to talk to, only pairs. Calls fail that change files without
-   opening them (chmod, utime, xattr), that change other processes (prlimit, priorities), that
-   share memory by name (System V, POSIX queues), and that no parser needs (io_uring, bpf,
+1. No capabilities, even for root, and none from a set-user-ID program (`no_new_privs`).
+2. Landlock: files can be read and executed below `read`, written below `write`, and nowhere else.
+   Other processes cannot be traced (their environment and memory cannot be read), and from ABI 6
+   (Linux 6.12) on not be signalled. Moving mounts is denied with it.
+3. seccomp: only Unix stream sockets can be created, and none can be connected. So there is no
+   network and no local service to talk to, only socket pairs. Denied are calls that change files
+   without opening them (chmod, utime, xattr), that change other processes (prlimit, priorities),
+   that share memory by name (System V, POSIX queues), and that no parser needs (io_uring, bpf,
    namespaces).
 
-Landlock and seccomp confine the calling thread and its descendants: call it before the process has
-a second thread. Where the kernel lacks one of them the other still holds; `walls_here` says which.
+Landlock and seccomp confine the calling thread and its descendants, so call this before the process
+has a second thread. If the kernel lacks one of them, the other still holds; `detect_protections`
+says which.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _PATH_BENEATH = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
 _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
-_RIGHTS_OF_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # how many rights on files there are
+_RIGHTS_OF_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # the number of file rights of each ABI
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _NET_ABI, _SCOPE_ABI = 4, 6
@@ -68,9 +69,9 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _X32 = 0x40000000
 _TYPE_MASK = 0xF  # of a socket's type, without its flags
 _CLONE3 = 435  # its flags are in memory, where a filter cannot look; libraries fall back to `clone`
-_NAMESPACES = 0x7E020000  # the flags of `clone` that make one
+_NAMESPACES = 0x7E020000  # the flags of `clone` that create one
 
-# The numbers of what is denied, by architecture: (audit arch, {name: number}).
+# Denied calls by architecture: (audit arch, {name: number}).
 _COMMON = {
     "io_uring_setup": 425,
     "io_uring_enter": 426,
@@ -199,7 +200,7 @@ class _Machine:
     socketpair: int
     connect: int
     clone: int
-    # Calls whose first argument is a process: allowed on the caller alone.
+    # Calls whose first argument is a process: allowed for the caller only.
     on_process: tuple[int, ...]
 
 
@@ -210,53 +211,57 @@ _MACHINES = {
 
 
 @dataclass(frozen=True)
-class Walls:
-    """Which walls a process of this machine can put around itself."""
+class Protections:
+    """The protections that a process of this machine can apply to itself."""
 
     files: bool  # Landlock
-    network: bool  # Landlock from ABI 4 on; `calls` holds it, too
+    network: bool  # Landlock from ABI 4 on; `calls` restricts it, too
     signals: bool  # Landlock from ABI 6 on
-    calls: bool  # seccomp, and with it the network
+    calls: bool  # seccomp, which also restricts the network
 
     @property
     def complete(self) -> bool:
-        """Whether all of them are there."""
+        """Whether all of them are available."""
         return self.files and self.signals and self.calls
 
     @property
     def missing(self) -> str:
-        """Say what a process could still do, for the operator; empty where nothing is missing."""
+        """What a process could still do, for the operator; empty if nothing is missing."""
         found = []
         if not self.files:
-            found.append("read and write what this user can (no Landlock: Linux 5.13 or newer)")
+            found.append(
+                "read and write this user's files (no Landlock: needs Linux 5.13 or newer)"
+            )
         if not self.calls:
             found.append("use the network (no seccomp on this architecture)")
         if self.files and not self.signals:
-            found.append("signal other processes of this user (Linux 6.12 or newer prevents it)")
+            found.append("signal other processes of this user (Linux 6.12 or newer prevents that)")
         return "; ".join(found)
 
 
 @cache
-def walls_here() -> Walls:
-    """Return which walls this machine has."""
+def detect_protections() -> Protections:
+    """Return the protections that this machine supports."""
     abi = _landlock_abi()
-    return Walls(abi >= 1, abi >= _NET_ABI, abi >= _SCOPE_ABI, _machine() is not None)
+    return Protections(abi >= 1, abi >= _NET_ABI, abi >= _SCOPE_ABI, _machine() is not None)
 
 
-def lock_down(read: Iterable[Path], write: Iterable[Path], listed: Iterable[Path] = ()) -> Walls:
-    """Confine the calling process, which must have one thread; return the walls that hold.
+def lock_down(
+    read: Iterable[Path], write: Iterable[Path], listed: Iterable[Path] = ()
+) -> Protections:
+    """Confine the calling process, which must have one thread; return the protections that hold.
 
-    Of folders that are `listed`, the names of files below them can be learned, and no more.
+    Below folders that are `listed`, only the names of files can be read.
     """
-    walls = walls_here()
+    protections = detect_protections()
     if sys.platform != "linux":
-        return walls
+        return protections
     _drop_capabilities()
-    if walls.files:
+    if protections.files:
         _restrict_files(read, write, listed)
-    if walls.calls:
+    if protections.calls:
         _restrict_calls()
-    return walls
+    return protections
 
 
 def _drop_capabilities() -> None:
@@ -265,7 +270,7 @@ def _drop_capabilities() -> None:
     libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     for capability in range(64):
         if libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
-            break  # past the last one, or not allowed to: then there are none to drop
+            break  # past the last one, or not allowed: then there are none to drop
     none = ctypes.create_string_buffer(24)
     _check(libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION, 0), none), "capset")
 
@@ -296,7 +301,7 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # it is not here: there is nothing to allow
+        return  # it does not exist: there is nothing to allow
     try:
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= _OF_FILES
@@ -317,7 +322,7 @@ def _restrict_calls() -> None:
 
 
 def _filter(machine: _Machine) -> bytes:
-    """Return the BPF program: each denied call is one comparison, and what is left is allowed."""
+    """Return the BPF program: one comparison for each denied call; all others are allowed."""
     refuse, refuse_socket = _ERRNO | errno.EPERM, _ERRNO | errno.EACCES
     lines = [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -328,8 +333,8 @@ def _filter(machine: _Machine) -> bytes:
         (_RETURN, 0, 0, refuse),
         (_EQUAL, 0, 1, machine.connect),
         (_RETURN, 0, 0, refuse_socket),
-        # A datagram socket sends to any address, also one that is connected, so only these two
-        # types can be made: without `connect` they reach nobody but their own pair.
+        # A datagram socket can send to any address, even if connected, so only these two types are
+        # allowed: without `connect` they reach only their own pair.
         (_EQUAL, 1, 0, machine.socket),
         (_EQUAL, 0, 8, machine.socketpair),
         (_LOAD, 0, 0, _ARGUMENTS),
@@ -372,7 +377,7 @@ def _machine() -> _Machine | None:
 
 @cache
 def _landlock_abi() -> int:
-    """Return the version of Landlock here; 0 where there is none."""
+    """Return the Landlock version of this kernel; 0 if there is none."""
     if sys.platform != "linux":
         return 0
     return max(0, int(_libc().syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)))

@@ -1,7 +1,7 @@
-"""A uid for one program, when the supervisor runs as root.
+"""A uid for one program, if the supervisor runs as root.
 
 The supervisor imports this file without the rest of Coatcheck. A uid is claimed by binding an
-abstract socket that is named after it: the kernel releases the name with the process, so two
+abstract socket that is named after it. The kernel releases the name with the process, so two
 programs never share a uid, and nothing has to be cleaned up. The group id is the same number.
 """
 
@@ -23,7 +23,7 @@ _CLAIM = "\0coatcheck-sandbox-uid-{}"
 
 
 class OwnUser:
-    """A uid; with a claim on it, no other sandbox uses it until this object is gone."""
+    """A uid. With a claim, no other sandbox uses it while this object exists."""
 
     def __init__(self, uid: int, claim: socket.socket | None = None) -> None:
         self.uid = uid
@@ -34,22 +34,22 @@ class OwnUser:
         """Whether every process of this uid belongs to this sandbox."""
         return self._claim is not None
 
-    def own(self, paths: Sequence[str]) -> None:
-        """Give the folders that the program may write to, as they are, to its user."""
+    def take_ownership(self, paths: Sequence[str]) -> None:
+        """Make the user the owner of the folders that the program may write to."""
         for path in paths:
             os.chown(path, self.uid, self.uid, follow_symlinks=False)
 
     def become(self) -> None:
-        """Make this process the user's for good."""
+        """Switch this process to the user permanently."""
         os.setgroups([])
         os.setresgid(self.uid, self.uid, self.uid)
         os.setresuid(self.uid, self.uid, self.uid)
 
     @contextlib.contextmanager
-    def acting(self) -> Iterator[None]:
-        """Look at what belongs to the user with the user's rights, and be root again afterwards.
+    def impersonate(self) -> Iterator[None]:
+        """Act with the user's rights, and become root again afterwards.
 
-        The kernel forgets PR_SET_PDEATHSIG meanwhile.
+        The kernel resets PR_SET_PDEATHSIG.
         """
         os.setegid(self.uid)
         os.seteuid(self.uid)
@@ -59,11 +59,11 @@ class OwnUser:
             os.seteuid(0)
             os.setegid(0)
 
-    def end_others(self) -> None:
+    def kill_others(self) -> None:
         """Kill every other process of the user, and remove its System V objects; after `become`.
 
         The kernel kills them at once, however fast they fork. sandlock keeps its list of running
-        sandboxes in shared memory, one per user, which would stay.
+        sandboxes in shared memory, one per user, which would remain.
         """
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
@@ -72,7 +72,7 @@ class OwnUser:
 
 def claim_user(first: int, last: int) -> OwnUser:
     """Return a user that is free; raises OSError when none in the range is."""
-    import socket  # noqa: PLC0415 - it takes long to import, and only root needs it
+    import socket  # noqa: PLC0415 - slow to import, and only root needs it
 
     for uid in range(first, last + 1):
         claim = socket.socket(socket.AF_UNIX)
@@ -94,7 +94,7 @@ def _remove_ipc(uid: int) -> None:
 
 
 def _ipc_ids(kind: str, uid: int) -> list[int]:
-    """Return the ids of a user's objects of a kind."""
+    """Return the ids of a user's System V objects of one kind."""
     try:
         header, *lines = Path(f"/proc/sysvipc/{kind}").read_text().splitlines()
     except (OSError, ValueError):

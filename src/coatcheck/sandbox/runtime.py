@@ -1,6 +1,6 @@
-"""What every program needs of the system to run at all: its libraries, a few devices, /proc.
+"""The parts of the system that every program needs: libraries, a few devices, /proc.
 
-Programs and libraries are public; configuration may not be, so `/etc` is named file by file.
+Programs and libraries are public. Configuration may not be, so `/etc` is listed file by file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CONFIGURATION = (
     "/etc/mime.types",
 )
 
-# To find a host and to know whom to trust; of no use to who may not connect.
+# For name lookup and TLS; only for programs with network access.
 _OF_THE_NETWORK = (
     "/etc/hosts",
     "/etc/nsswitch.conf",
@@ -37,17 +37,17 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 def configuration(network: bool) -> list[str]:
-    """Return the files of `/etc` that exist here and tell nothing about anybody."""
+    """Return the files of `/etc` that exist here and contain nothing private."""
     names = _CONFIGURATION + (_OF_THE_NETWORK if network else ())
     return [name for name in names if Path(name).exists()]
 
 
 def folders() -> list[str]:
-    """Return where programs and libraries lie here."""
+    """Return the folders of programs and libraries."""
     return [name for name in FOLDERS if Path(name).exists()]
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return the environment that a confined program starts with: nothing of this process's own."""
+    """Return the clean environment of a confined program."""
     home = str(folder)
     return {"PATH": PROGRAMS, "LANG": "C.UTF-8", "HOME": home, "TMPDIR": home}

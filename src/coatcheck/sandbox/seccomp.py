@@ -2,7 +2,7 @@
 
 Landlock decides which files a program opens and which sockets it connects. It does not decide who
 changes a file's mode, owner, times or extended attributes, who watches a file, or who changes the
-limits and the priority of another process of the same user. This filter does, in every strength.
+limits and the priority of another process of the same user. This filter does, with every backend.
 
 - **Other processes**: calls that inspect or change a process by its id are denied. Limits and
   priorities may be set for the caller only (pid 0).

@@ -1,13 +1,13 @@
-"""The part of a store that is about tenants, their keys, and what they use.
+"""The access part of a store: tenants, their API keys, and their usage.
 
-*The epoch.* Every write to a tenant or a key raises one number in the same transaction. Whoever
-remembers what a key may do remembers the epoch too, and what is remembered holds for as long as the
-epoch is still that one. A submit can name it (`Store.submit`): where it has moved, nothing is
-written and AccessChanged is raised. So the common call asks the store nothing, and yet a key that
-was revoked, anywhere, submits nothing from the moment that was answered.
+*The access epoch.* Every write to a tenant or a key increments one number in the same transaction.
+A cache of permissions stores the epoch it was read at and is valid as long as that epoch is
+current. A submit can name its epoch (`JobStore.submit`): if another is current, nothing is written
+and AccessChanged is raised. So the common request reads nothing, and yet a revoked key submits
+nothing from the moment that the revocation returned.
 
-*Usage* is written in the transaction of the submit or the transition that it counts: it is there if
-and only if that has happened, however often somebody tried.
+*Usage* is written in the transaction of the submit or the transition that it counts. It is there if
+and only if that happened, however often it was tried.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from coatcheck.model.usage import Usage
 
 
 class AccessState(NamedTuple):
-    """How things stand: the epoch, and whether there has ever been a key."""
+    """The access epoch, and whether any key was ever created."""
 
     epoch: int
     has_keys: bool
 
 
 class AccessStore(Protocol):
-    """Tenants and keys, as semantic verbs."""
+    """The verbs on tenants and keys."""
 
-    async def access(self) -> AccessState:
-        """Read the epoch, and whether there is any key, also a revoked one."""
+    async def get_state(self) -> AccessState:
+        """Read the access epoch, and whether there is any key, revoked ones included."""
         ...
 
     async def put_tenant(self, tenant: Tenant, *, audit: AuditEntry | None = None) -> None:
-        """Make a tenant, or change it to this; when it was made stays."""
+        """Create a tenant, or replace it; its creation time is kept."""
         ...
 
     async def get_tenant(self, name: str) -> Tenant | None:
@@ -43,7 +43,7 @@ class AccessStore(Protocol):
         ...
 
     async def list_tenants(self, after: str = "", limit: int = 100) -> list[Tenant]:
-        """List tenants in the order of their names, from the one after `after`."""
+        """List tenants by name, after the name `after`."""
         ...
 
     async def add_key(
@@ -53,43 +53,44 @@ class AccessStore(Protocol):
         audit: AuditEntry | None = None,
         tenant_audit: AuditEntry | None = None,
     ) -> None:
-        """Write a key, and its tenant where that is new; an id that is taken raises Conflict.
+        """Write a key, and its tenant if that is new. Raises Conflict if the id is taken.
+
         `tenant_audit` is written if the tenant is new.
         """
         ...
 
     async def get_key(self, key_id: str) -> tuple[ApiKey, Tenant] | None:
-        """Read a key and its tenant, also one that was revoked."""
+        """Read a key, even a revoked one, and its tenant."""
         ...
 
     async def list_keys(
         self, tenant: str | None = None, after: str = "", limit: int = 100
     ) -> list[ApiKey]:
-        """List keys, of one tenant or all, by their ids, from the one after `after`."""
+        """List the keys of one tenant or of all by id, after the id `after`."""
         ...
 
     async def revoke_key(
         self, key_id: str, now: int, *, audit: AuditEntry | None = None
     ) -> ApiKey | None:
-        """End a key for good, and return it as it is then; None where there is none. One that was
-        revoked before keeps its time, and no entry is written.
+        """Revoke a key for good and return it, or None if there is none.
+
+        A key that was revoked before keeps its time, and no audit entry is written.
         """
         ...
 
     async def touch_keys(self, uses: Sequence[KeyUse], apart_ms: int) -> None:
-        """Write when keys were last used, unless a use that is less than `apart_ms` older is known.
-        This does not raise the epoch.
+        """Record when keys were last used, unless a use less than `apart_ms` older is recorded.
+
+        This does not change the epoch.
         """
         ...
 
-    async def usage(
+    async def list_usage(
         self, tenant: str, since: int, until: int, kind: str | None = None
     ) -> list[Usage]:
-        """Read what a tenant has used in the hours that begin within a time, by hour and kind."""
+        """List a tenant's usage by hour and kind, for the hours that begin in a period."""
         ...
 
-    async def load(self, tenant: str, quotas: Quotas, now: int) -> Load:
-        """Count what a tenant has of all that it has a quota of; jobs no further than to the quota
-        itself.
-        """
+    async def measure_load(self, tenant: str, quotas: Quotas, now: int) -> Load:
+        """Count a tenant's use of each quota that is set. Jobs are counted up to the quota."""
         ...

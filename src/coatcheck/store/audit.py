@@ -1,8 +1,8 @@
-"""The part of a store that holds the audit trail.
+"""The audit part of a store.
 
-Verbs that change a key, a tenant, a webhook, a schedule or a record take an entry (`audit`). It is
-written in the transaction of the change, and only if the change happened: there is never one
-without the other. Entries are only ever added and, past their retention, removed.
+Verbs that change a key, a tenant, a webhook, a schedule or a record take an entry (`audit`). The
+entry is written in the transaction of the change, and only if the change happened. Entries are
+never updated; past their retention they are deleted.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from coatcheck.model.audit import AuditEntry
 
 
 class AuditFilter(NamedTuple):
-    """Which entries to list, newest first; None is any. `since` and `before` are ids, `before`
-    being the last one already seen.
+    """A filter and a page of entries, newest first. None matches everything.
+
+    `since` and `before` are ids; `before` is the last id of the previous page.
     """
 
     tenant: str | None = None
@@ -30,10 +31,12 @@ class AuditFilter(NamedTuple):
 class AuditStore(Protocol):
     """The verbs on the audit trail."""
 
-    async def list_audit(self, which: AuditFilter) -> list[AuditEntry]:
+    async def list_entries(self, page: AuditFilter) -> list[AuditEntry]:
         """List entries, newest first."""
         ...
 
-    async def delete_audit(self, before: str, limit: int) -> int:
-        """Delete up to so many of the oldest entries with smaller ids; return how many."""
+    async def delete_entries(self, before: str, limit: int) -> int:
+        """Delete up to `limit` of the oldest entries with ids below `before`. Returns the number
+        deleted.
+        """
         ...

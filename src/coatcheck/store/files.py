@@ -1,8 +1,9 @@
-"""The part of a store that knows of files: which blobs there are, whose they are, until when.
+"""The files part of a store: which blobs exist, who owns them, and until when.
 
-The bytes themselves are the blob store's (`coatcheck.blobs`), or in the row of an artifact that is
-small. A blob is noted before its bytes are written, and named by whoever needs it afterwards; what
-nobody names in time is removed.
+The bytes are in the blob store (`coatcheck.blobs`), or in the row of a small artifact. A blob is
+reserved before its bytes are written, and its owner refers to it afterwards. A blob that nothing
+refers to in time is removed, in two phases: `start_blob_removal` marks it so that nothing can refer
+to it any more, the caller deletes the bytes, and `finish_blob_removal` deletes the row.
 """
 
 from __future__ import annotations
@@ -20,55 +21,59 @@ class FileStore(Protocol):
     """The verbs on blobs, artifacts and uploads."""
 
     async def reserve_blob(self, blob: BlobName, remove_at: int) -> None:
-        """Note a blob before its bytes are written. Unless a job, a result or an artifact that is
-        written names it before `remove_at`, it may be removed from then on.
+        """Reserve a blob before its bytes are written.
 
-        Each of those takes its blob over in its own transaction, and raises BlobGone where that is
-        being removed.
+        It may be removed from `remove_at` on unless a job, a result or an artifact refers to it by
+        then. Each of those takes its blob over in its own transaction, and raises BlobGone if the
+        blob is being removed.
         """
         ...
 
-    async def keep_artifact(
+    async def record_artifact(
         self, lease: Lease, artifact: Artifact, content: str | None = None
     ) -> bool:
-        """Name a file of a running job, in place of the one that had the name; False when the
-        lease is stale. Raises Conflict where the job has too many. `content` is that of a file
-        which is kept in its row, in base 64.
+        """Record an artifact of a running job; it replaces the one with the same name.
+
+        `content` is the base64 content of a small file, stored in the row. Returns False if the
+        lease is stale. Raises Conflict if the job has too many artifacts.
         """
         ...
 
-    async def artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
-        """Read a file that is kept in its row; None where there is none."""
+    async def get_artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
+        """Read the content of an artifact that is stored in its row."""
         ...
 
-    async def unneeded_blobs(self, now: int, limit: int) -> list[BlobName]:
-        """List blobs whose bytes are to be removed: of jobs that are deleted, replaced, or never
-        named in time. They cannot be named any more.
+    async def start_blob_removal(self, now: int, limit: int) -> list[BlobName]:
+        """Mark unreferenced blobs as being removed and return them.
+
+        Those are the blobs of deleted jobs, replaced ones, and ones that nothing referred to in
+        time.
         """
         ...
 
-    async def forget_blobs(self, blobs: Sequence[BlobName]) -> None:
-        """Drop what is known of blobs whose bytes are gone; those that a job keeps stay."""
+    async def finish_blob_removal(self, blobs: Sequence[BlobName]) -> None:
+        """Delete the rows of blobs whose bytes are gone, except those that a job owns."""
         ...
 
     # --- uploads
 
     async def put_upload(self, tenant: str, upload: StoredUpload) -> None:
-        """Make a file known whose bytes are written, as a blob that was noted for nobody; they are
-        kept until its time has passed, or with the job that takes it over. Raises BlobGone.
+        """Record an upload whose bytes are written to a reserved blob. Raises BlobGone.
+
+        It is kept until it expires, or with the job that takes it over.
         """
         ...
 
     async def get_upload(
         self, tenant: str, upload_id: str, job_id: str = NOBODY
     ) -> StoredUpload | None:
-        """Read what is known of a job's file, or of one that no job has taken over."""
+        """Read an upload of a job, or one that no job has taken over."""
         ...
 
-    async def uploads_of(self, tenant: str, job_id: str) -> list[StoredUpload]:
-        """List the files of a job's input."""
+    async def list_uploads(self, tenant: str, job_id: str) -> list[StoredUpload]:
+        """List the uploads of a job."""
         ...
 
     async def delete_upload(self, tenant: str, upload_id: str) -> bool:
-        """Give a file up that no job has taken over; False when there is none."""
+        """Delete an upload that no job has taken over. Returns False if there is none."""
         ...

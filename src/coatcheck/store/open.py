@@ -1,17 +1,16 @@
-"""From settings to a store: the one place that knows which stores there are."""
+"""Open the store that the settings name. Only this module imports the implementations."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 from coatcheck.crypto.encryption import keyring_for
 from coatcheck.crypto.secret_refs import resolve, resolver_for
 from coatcheck.errors import ConfigurationError
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store
-from coatcheck.store.encrypted import EncryptedStore
-from coatcheck.store.encrypted_secrets import EncryptedSecrets, secret_keys_for
+from coatcheck.store.encrypted.secrets import secret_keys_for
+from coatcheck.store.encrypted.store import EncryptedStore, PlainStore
 from coatcheck.store.sqlite.store import SQLiteStore
 
 _HINT = (
@@ -25,8 +24,8 @@ def store_for(settings: Settings) -> Store:
     store, keys = _plain_store(settings), keyring_for(settings)
     secrets = secret_keys_for(settings)
     if keys is None:
-        return cast("Store", EncryptedSecrets(store, secrets))
-    return cast("Store", EncryptedStore(store, keys, secrets))
+        return PlainStore(store, secrets)
+    return EncryptedStore(store, keys, secrets)
 
 
 def _plain_store(settings: Settings) -> Store:

@@ -1,4 +1,4 @@
-"""The part of a store that keeps small documents, with versions and expiry."""
+"""The records part of a store: small JSON documents with versions and expiry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coatcheck.model.record import Record
 
 
 class RecordStore(Protocol):
-    """The verbs on small documents."""
+    """The verbs on records. An expired record counts as absent."""
 
     async def put_record(
         self,
@@ -18,19 +18,19 @@ class RecordStore(Protocol):
         *,
         audit: AuditEntry | None = None,
     ) -> Record | None:
-        """Write a document and return it with its new version.
+        """Write a record and return it with its new version.
 
-        With `expected_version` (0: it must not exist) it is written only over that version; None
-        is returned when another one is there. An expired document counts as absent.
+        With `expected_version` (0: the record must not exist) it replaces only that version, and
+        None is returned if the current version is another.
         """
         ...
 
     async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
-        """Read a document, unless it has expired."""
+        """Read a record."""
         ...
 
     async def count_records(self, tenant: str, collection: str, now: int, most: int) -> int:
-        """Count the documents of a collection that have not expired, up to `most`."""
+        """Count the records of a collection, up to `most`."""
         ...
 
     async def list_records(
@@ -42,13 +42,11 @@ class RecordStore(Protocol):
         limit: int = 100,
         offset: int = 0,
     ) -> list[Record]:
-        """List a collection in the order of its keys, from the one after `after`; skip `offset`
-        of them first.
-        """
+        """List the records of a collection by key, after the key `after`, skipping `offset`."""
         ...
 
     async def delete_record(
         self, tenant: str, collection: str, key: str, *, audit: AuditEntry | None = None
     ) -> bool:
-        """Delete a document; False when there was none."""
+        """Delete a record. Returns False if there was none."""
         ...

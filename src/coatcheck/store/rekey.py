@@ -1,10 +1,9 @@
-"""The part of a store that lets what it keeps be sealed anew, under another key.
+"""The rekey part of a store: read and replace encrypted texts when the key changes.
 
-The store knows in which columns there may be sealed texts, and nothing of keys. Whoever does the
-sealing reads some of them at a time, in the order of their tables' keys, and has each written over
-the very text that was read: what somebody else has written meanwhile stays. So this can be done
-beside servers and workers, in slices, and broken off at any moment: what is done is not found
-again.
+The store lists the columns that may hold encrypted texts; it has no keys. The caller reads texts in
+slices, in the order of each table's key, and replaces each one only if it is still the text that
+was read. So a rekey runs beside servers and workers and may stop at any time: finished texts are
+not found again.
 """
 
 from __future__ import annotations
@@ -14,51 +13,51 @@ from typing import Any, NamedTuple, Protocol
 
 from coatcheck.model.payload import BlobName
 
-Key = tuple[Any, ...]
+RowKey = tuple[Any, ...]
 
 
 class EncryptedColumn(NamedTuple):
-    """A column that may hold sealed texts; the first column of its table's key is the tenant."""
+    """A column that may hold encrypted texts. The first column of `key` is the tenant."""
 
     table: str
     key: tuple[str, ...]
     column: str
-    beside: tuple[str, ...] = ()  # what else is read with it
-    # A text that is not sealed as a whole may be a JSON object with these members sealed (of
-    # events: the entries of progress alone).
+    beside: tuple[str, ...] = ()  # other columns that are read with it
+    # A text that is not encrypted as a whole may be a JSON object with these members encrypted (of
+    # events: entries of the type PROGRESS only).
     members: tuple[str, ...] = ()
 
 
 class StoredText(NamedTuple):
-    """A text that is kept: under which key, and what stands beside it."""
+    """A stored text, the key of its row, and the columns read beside it."""
 
-    key: Key
+    key: RowKey
     text: str
     beside: tuple[Any, ...] = ()
 
 
 class TextChange(NamedTuple):
-    """What is to be written in place of a text."""
+    """A text to replace, and its replacement."""
 
-    key: Key
+    key: RowKey
     old: str
     new: str
 
 
 _JOB = ("tenant", "job_id")
-_OF_ERRORS = ("message", "detail")
-_OF_PROGRESS = ("message",)
+_ERROR_MEMBERS = ("message", "detail")
+_PROGRESS_MEMBERS = ("message",)
 
-# These are sealed always, also where nothing else is: see `store/encrypted_secrets.py`.
+# Webhook secrets are encrypted even without encryption keys: see `store/encrypted/secrets.py`.
 SECRETS = EncryptedColumn("webhook_secrets", ("tenant", "endpoint", "value"), "value")
 
-# Where both stores have the same tables.
+# The columns that both stores have.
 COMMON = (
-    EncryptedColumn("jobs", ("tenant", "id"), "error", members=_OF_ERRORS),
-    EncryptedColumn("jobs", ("tenant", "id"), "progress", members=_OF_PROGRESS),
-    EncryptedColumn("events", (*_JOB, "seq"), "data", ("type",), members=_OF_PROGRESS),
+    EncryptedColumn("jobs", ("tenant", "id"), "error", members=_ERROR_MEMBERS),
+    EncryptedColumn("jobs", ("tenant", "id"), "progress", members=_PROGRESS_MEMBERS),
+    EncryptedColumn("events", (*_JOB, "seq"), "data", ("type",), members=_PROGRESS_MEMBERS),
     EncryptedColumn("steps", (*_JOB, "seq"), "result"),
-    EncryptedColumn("steps", (*_JOB, "seq"), "error", members=_OF_ERRORS),
+    EncryptedColumn("steps", (*_JOB, "seq"), "error", members=_ERROR_MEMBERS),
     EncryptedColumn("artifacts", (*_JOB, "name"), "content"),
     EncryptedColumn("messages", (*_JOB, "name", "number"), "data", ("key",)),
     EncryptedColumn("schedules", ("tenant", "name"), "input"),
@@ -68,29 +67,30 @@ COMMON = (
 
 
 class RekeyStore(Protocol):
-    """What sealing anew asks of a store."""
+    """The verbs of a rekey."""
 
     @property
-    def places(self) -> Sequence[EncryptedColumn]:
-        """Where sealed texts may be."""
+    def columns(self) -> Sequence[EncryptedColumn]:
+        """The columns that may hold encrypted texts."""
         ...
 
-    async def texts(
-        self, place: EncryptedColumn, having: str, lacking: str, after: Key | None, limit: int
+    async def find_texts(
+        self, column: EncryptedColumn, having: str, lacking: str, after: RowKey | None, limit: int
     ) -> list[StoredText]:
-        """Read texts that have one word in them and not another, in order from behind a key."""
+        """Read texts that contain `having` and not `lacking`, by row key, after the key `after`."""
         ...
 
-    async def replace_texts(self, place: EncryptedColumn, changes: Sequence[TextChange]) -> int:
-        """Write texts over those that were read, where these are still there; return how many."""
+    async def replace_texts(self, column: EncryptedColumn, changes: Sequence[TextChange]) -> int:
+        """Replace texts that are still unchanged. Returns the number replaced."""
         ...
 
-    async def blobs_after(self, after: BlobName | None, limit: int) -> list[BlobName]:
+    async def list_blobs(self, after: BlobName | None, limit: int) -> list[BlobName]:
         """List blobs that are not being removed, in order."""
         ...
 
     async def has_blob(self, blob: BlobName) -> bool:
-        """Tell whether a blob is there and not being removed; also one of nobody's that a job has
-        taken over since.
+        """Return whether a blob exists and is not being removed.
+
+        True also for an unowned blob that a job has taken over since.
         """
         ...

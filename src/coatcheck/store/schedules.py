@@ -1,17 +1,17 @@
-"""The part of a store that is about schedules.
+"""The schedules part of a store.
 
-Every write gives a schedule a new revision, and names the one it was decided from: of two that were
-decided from the same, the second changes nothing. From that follows how a tick becomes exactly one
-job, however many servers there are, none of them a leader:
+Every write gives a schedule a new revision and names the revision it was decided from. Of two
+writes that were decided from the same revision, the second changes nothing. So a tick becomes
+exactly one job, with any number of servers and no leader:
 
-- Any server reads what is due (`due_schedules`), decides what to do (`model.schedule.due_at`) and
-  asks for it with `fire_schedule`.
-- In *one* transaction the store compares the revision, inserts the jobs, and moves the schedule on
-  to its next tick. Whoever comes second finds another revision and changes nothing. A crash before
-  the commit has done nothing, and any server does it again; after the commit everything is done.
-- No server fires an old input, or a schedule that is paused or deleted, after somebody was told.
-- The jobs' ids derive from (tenant, schedule, tick), so that not even a schedule that was deleted
-  and made again can have two jobs of one tick.
+- Any server reads the due schedules (`list_due_schedules`), decides what to do
+  (`model.schedule.due_at`) and requests it with `fire_schedule`.
+- In *one* transaction the store compares the revision, inserts the jobs, and advances the schedule
+  to its next tick. The second server finds another revision and changes nothing. A crash before
+  the commit leaves everything to the next server; after the commit everything is done.
+- No server fires an old input, or a paused or deleted schedule, after that change was confirmed.
+- The ids of the jobs derive from (tenant, schedule, tick), so even a schedule that was deleted and
+  created again cannot have two jobs for one tick.
 """
 
 from __future__ import annotations
@@ -25,32 +25,33 @@ from coatcheck.model.schedule import Schedule
 
 
 class DueSchedules(NamedTuple):
-    """Schedules whose tick has come, and when the next one is due after that (None: none)."""
+    """The due schedules, and when the next one is due after those (None: never)."""
 
     due: list[Schedule]
     next_at: int | None
 
 
 class ScheduleFiring(NamedTuple):
-    """What a server wants to become of a schedule as it has seen it."""
+    """A requested tick of a schedule, based on the revision that was seen."""
 
     seen: Schedule
-    revision: str  # what it becomes
-    jobs: tuple[JobInsert, ...]  # of the ticks, oldest first
+    revision: str  # the new one
+    jobs: tuple[JobInsert, ...]  # one for each tick, oldest first
     next_at: int | None
-    last_at: int | None = None  # the tick of the last job; None: none of a tick
-    unless_running: bool = False  # make no job while the schedule's last one has not ended
+    last_at: int | None = None  # the tick of the last job; None: no job is for a tick
+    unless_running: bool = False  # insert nothing while the schedule's last job is unfinished
     problem: str | None = None
 
 
 class ScheduleStore(Protocol):
-    """Schedules, as semantic verbs."""
+    """The verbs on schedules."""
 
     async def put_schedule(
-        self, schedule: Schedule, over: str | None, *, audit: AuditEntry | None = None
+        self, schedule: Schedule, replaces: str | None, *, audit: AuditEntry | None = None
     ) -> bool:
-        """Write a schedule over the revision `over` of itself, or where there is none (None).
-        False: something else is there, and nothing was changed.
+        """Write a schedule in place of its revision `replaces`, or as a new one (None).
+
+        Returns False, with nothing changed, if the current revision is another.
         """
         ...
 
@@ -61,23 +62,23 @@ class ScheduleStore(Protocol):
     async def list_schedules(
         self, tenant: str, after: str = "", limit: int = 100
     ) -> list[Schedule]:
-        """List schedules in the order of their names, from the one after `after`."""
+        """List schedules by name, after the name `after`."""
         ...
 
     async def delete_schedule(
         self, tenant: str, name: str, *, audit: AuditEntry | None = None
     ) -> bool:
-        """Delete a schedule, not its jobs; False when there was none."""
+        """Delete a schedule but not its jobs. Returns False if there was none."""
         ...
 
-    async def due_schedules(self, kinds: Sequence[str], now: int, limit: int) -> DueSchedules:
-        """List schedules of these kinds, of all tenants, whose tick has come: the longest due
-        first, then by tenant and name.
+    async def list_due_schedules(self, kinds: Sequence[str], now: int, limit: int) -> DueSchedules:
+        """List the due schedules of these kinds, of all tenants: longest due first, then by tenant
+        and name.
         """
         ...
 
     async def fire_schedule(self, firing: ScheduleFiring, now: int) -> int | None:
-        """Insert the jobs and move the schedule on, in one transaction; return how many jobs that
-        were. None: the schedule is not as it was seen, and nothing was changed.
+        """Insert the jobs and advance the schedule in one transaction. Returns the number of jobs,
+        or None, with nothing changed, if the schedule has another revision.
         """
         ...

@@ -1,23 +1,23 @@
-"""The part of a store that is about webhooks: endpoints, their secrets, and the outbox.
+"""The webhooks part of a store: endpoints, their secrets, and the outbox of deliveries.
 
-A delivery is written in the transaction of the transition it tells of, for every endpoint that
-wants to hear of it: there is no moment at which the one is there and not the other. Jobs that no
-endpoint is concerned with cost nothing but the look whether there is any endpoint at all.
+A delivery is written in the transaction of the transition it reports, for every endpoint that
+subscribes to it: neither exists without the other. Jobs without an endpoint cost one check whether
+there is any endpoint at all.
 
-Who may send: any number of processes, none of them a leader.
+Any number of processes may send, with no leader:
 
-- `claim_deliveries` hands out what is due, and makes it due again a lease later. Whoever dies
-  after sending and before noting what became of it leaves a delivery that is sent once more, under
-  the same id. It counts as one of its tries.
-- `note_deliveries` names the attempt it speaks of: whoever comes after the lease has passed and
-  somebody else has tried changes nothing.
+- `claim_deliveries` returns due deliveries and makes them due again a lease later. If a sender dies
+  between sending and recording, the delivery is sent once more under the same id. That counts as
+  one of its attempts.
+- `record_deliveries` names the attempt. If the lease has passed and another sender has tried since,
+  it changes nothing.
 
-Deliveries wait in *lanes*, each of which belongs to one tenant, and are handed out by lane: whoever
-sends looks at the first of every lane (`delivery_lanes`) and says how many it wants of which, so
-that however many wait in one, another's first comes at once.
+Deliveries wait in *lanes*. A lane belongs to one tenant. A sender reads the first delivery of each
+lane (`list_delivery_lanes`) and claims a number from each, so a backlog in one lane does not delay
+the others.
 
-A delivery is there as long as its job. Retention waits for those that are pending; deleting a
-job by hand does not.
+A delivery exists as long as its job. Retention waits for pending deliveries; an explicit delete
+does not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from coatcheck.model.webhook import (
 
 
 class DeliveryClaim(NamedTuple):
-    """A delivery to be sent, to whom (None: that endpoint is gone), and what of its job is told."""
+    """A claimed delivery, its endpoint (None: deleted since), and facts about its job."""
 
     delivery: WebhookDelivery
     lane: str
@@ -47,9 +47,7 @@ class DeliveryClaim(NamedTuple):
 
 
 class DeliveryLane(NamedTuple):
-    """A lane that has something pending: whose it is, when the first of it is due, and whether that
-    was tried before.
-    """
+    """A lane with pending deliveries. `due_at` and `tried` are those of the first one."""
 
     name: str
     tenant: str
@@ -58,19 +56,18 @@ class DeliveryLane(NamedTuple):
 
 
 class DeliveryResult(NamedTuple):
-    """What became of an attempt to deliver, and of the endpoint with it."""
+    """The result of a delivery attempt, and the health of the endpoint after it."""
 
     key: DeliveryKey
-    attempt: int  # which one; a later one has made this one stale
+    attempt: int  # its number; a later attempt makes this result stale
     state: DeliveryState
     due_at: int | None
     log: tuple[DeliveryAttempt, ...]
-    # How the endpoint stands after it; None: as before.
-    health: EndpointHealth | None = None
+    health: EndpointHealth | None = None  # None: unchanged
 
 
 class EndpointHealth(NamedTuple):
-    """Since when an endpoint fails, and whether it is disabled for that."""
+    """Since when an endpoint has been failing, and whether it was disabled."""
 
     failing_since: int | None
     disabled_at: int | None = None
@@ -78,9 +75,9 @@ class EndpointHealth(NamedTuple):
 
 
 class DeliveryFilter(NamedTuple):
-    """Which deliveries to list, newest first: an endpoint's or a job's. `before` is the last seen.
+    """A filter and a page of deliveries, newest first: those of an endpoint or of a job.
 
-    A job's come with the endpoints of its tenant, an endpoint's with all its jobs.
+    `before` is the last delivery of the previous page.
     """
 
     tenant: str
@@ -92,7 +89,7 @@ class DeliveryFilter(NamedTuple):
 
 
 class WebhookStore(Protocol):
-    """Webhooks, as semantic verbs."""
+    """The verbs on webhooks."""
 
     async def put_endpoint(
         self,
@@ -101,7 +98,7 @@ class WebhookStore(Protocol):
         *,
         audit: AuditEntry | None = None,
     ) -> None:
-        """Write a tenant's endpoint, in place of the one with its id; with its first secret."""
+        """Create or replace a tenant's endpoint, with its first secret."""
         ...
 
     async def get_endpoint(self, tenant: str, endpoint_id: str) -> WebhookEndpoint | None:
@@ -111,20 +108,21 @@ class WebhookStore(Protocol):
     async def list_endpoints(
         self, tenant: str, after: str = "", limit: int = 100
     ) -> list[WebhookEndpoint]:
-        """List a tenant's endpoints in the order of their ids, from the one after `after`."""
+        """List a tenant's endpoints by id, after the id `after`."""
         ...
 
     async def delete_endpoint(
         self, tenant: str, endpoint_id: str, *, audit: AuditEntry | None = None
     ) -> bool:
-        """Delete a tenant's endpoint and its secrets; False when there was none. What is pending
-        is handed out without an endpoint.
+        """Delete a tenant's endpoint and its secrets. Returns False if there was none.
+
+        Pending deliveries are claimed without an endpoint from then on.
         """
         ...
 
-    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[WebhookSecret]:
-        """Read the secrets that count now, the newest first: of an endpoint, or (OWN) those that a
-        tenant's jobs' own endpoints share.
+    async def list_secrets(self, tenant: str, endpoint_id: str, now: int) -> list[WebhookSecret]:
+        """List the valid secrets of an endpoint, newest first; for OWN, the secrets shared by the
+        endpoints that a tenant's jobs bring along.
         """
         ...
 
@@ -138,27 +136,29 @@ class WebhookStore(Protocol):
         first: bool = False,
         audit: AuditEntry | None = None,
     ) -> bool:
-        """Add a secret. The newest of those before counts until `old_until`, older ones no more.
+        """Add a secret. The previous one stays valid until `old_until`; older ones are deleted.
 
-        With `first` it is written only where there is none; False when there was.
+        With `first` it is written only if there is no secret. Returns False if there is one.
         """
         ...
 
-    async def delivery_lanes(self) -> list[DeliveryLane]:
-        """Return every lane that has something pending."""
+    async def list_delivery_lanes(self) -> list[DeliveryLane]:
+        """List the lanes with pending deliveries."""
         ...
 
     async def claim_deliveries(
         self, now: int, until: int, wanted: Mapping[str, int]
     ) -> list[DeliveryClaim]:
-        """Hand out deliveries that are due: of each of these lanes up to so many, the longest due
-        first. Unless noted they are due again at `until`.
+        """Claim due deliveries: up to this many from each lane, longest due first.
+
+        A claimed delivery is due again at `until` unless its result is recorded.
         """
         ...
 
-    async def note_deliveries(self, noted: Sequence[DeliveryResult]) -> list[bool]:
-        """Write what became of attempts; for each whether it was still the newest. A retry is due
-        before the lease would have ended, so it wakes those who wait for WEBHOOKS.
+    async def record_deliveries(self, results: Sequence[DeliveryResult]) -> list[bool]:
+        """Record the results of attempts. Returns for each whether it was the latest attempt.
+
+        A retry may be due before the lease would have expired, so WEBHOOKS is signalled.
         """
         ...
 
@@ -166,12 +166,13 @@ class WebhookStore(Protocol):
         """Read a delivery."""
         ...
 
-    async def list_deliveries(self, which: DeliveryFilter) -> list[WebhookDelivery]:
+    async def list_deliveries(self, page: DeliveryFilter) -> list[WebhookDelivery]:
         """List deliveries, newest first."""
         ...
 
     async def redeliver(self, keys: Sequence[DeliveryKey], now: int) -> int:
-        """Have deliveries sent again, whatever became of them, from the beginning of the schedule;
-        return how many of them there are.
+        """Make deliveries due again, whatever their state, at the start of the retry schedule.
+
+        Returns the number of deliveries found.
         """
         ...

@@ -1,10 +1,9 @@
-"""The part of a store that workers use: becoming known, taking jobs, and saying what came of them.
+"""The workers part of a store: registration, claims, reports and settlements.
 
-A worker registers, claims, and from then on writes to a job only through the `Lease` it got. Each
-of its writes is compare-and-set on (job, fence): a lease that is no longer the newest changes
-nothing, is answered with False and counted under `stale_writes`. Whoever finds a worker lost
-removes it, naming the heartbeat count it judged by: if it beat once more in between, nothing
-happens.
+A worker registers, claims, and from then on writes to a job only through the `Lease` of its claim.
+Each of its writes is a compare-and-set on (job, fence): a stale lease changes nothing, returns
+False and increments the counter `stale_writes`. A process that considers a worker lost removes it
+and names the heartbeat count it saw. If the worker sent another heartbeat since, nothing happens.
 """
 
 from __future__ import annotations
@@ -27,20 +26,22 @@ NO_VERSIONS: Mapping[str, str] = MappingProxyType({})
 
 
 class ClaimResult(NamedTuple):
-    """What a claim brought, and when the next delayed job is due (None: there is none)."""
+    """The claimed jobs, and when the next delayed job is due (None: there is none)."""
 
     claims: list[Claim]
     next_due: int | None
 
 
 class Report(NamedTuple):
-    """What a running job says of itself; what is None stays as it is. A new progress or phase is
-    an entry of the log too, after the report's own, and so is each step. A phase that was over
-    before it could be written is an entry of its own, of type PROGRESS: `{"phase": "loading"}`.
+    """What a running job reports: progress, events, steps, children and small files.
 
-    A step replaces what is there under its number; written twice in the same words, it is there and
-    in the log once. `children` are jobs it spawned with these steps. `files` are small ones that it
-    leaves behind: there must be room for as many, as `keep_artifact` would say.
+    A field that is None stays unchanged. A new progress or phase is also logged as an event, after
+    the events of the report, and so is each step. A phase that ended before it could be written is
+    an event of its own, of type PROGRESS: `{"phase": "loading"}`.
+
+    A step replaces the one with the same number; an identical step is recorded and logged once.
+    `children` are jobs spawned by these steps. `files` count toward the limit on artifacts, as in
+    `FileStore.record_artifact`.
     """
 
     progress: Progress | None = None
@@ -52,7 +53,7 @@ class Report(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """How an attempt ended, and what the job had still to say of itself."""
+    """The outcome of an attempt, with a last report."""
 
     lease: Lease
     outcome: Outcome
@@ -60,21 +61,21 @@ class Settlement(NamedTuple):
 
 
 class HeldJob(NamedTuple):
-    """A job that a worker holds, and whether somebody wants it cancelled."""
+    """A job that a worker holds, and whether its cancellation was requested."""
 
     lease: Lease
     cancel_requested: bool
 
 
 class LimitUsage(NamedTuple):
-    """What a kind's limit counts."""
+    """The current use of a kind's limit."""
 
-    running: int  # of the kind, or of the key where the limit is by key
-    free_at: int  # when the next may start by its rate, in microseconds
+    running: int  # jobs of the kind, or of the key if the limit is by key
+    free_at: int  # when the rate allows the next start, in microseconds
 
 
 class RegisteredWorker(NamedTuple):
-    """A registered worker; `known_dead` only where the store can tell for certain."""
+    """A registered worker. `known_dead` is true only if its process has certainly ended."""
 
     info: WorkerInfo
     known_dead: bool
@@ -84,22 +85,23 @@ class WorkerStore(Protocol):
     """The verbs of workers."""
 
     async def register_worker(self, worker: WorkerInfo) -> None:
-        """Make a worker known, before its first claim."""
+        """Register a worker before its first claim."""
         ...
 
-    async def beat(self, worker_id: str) -> bool:
-        """Raise a worker's heartbeat count; False when it was removed as lost."""
+    async def heartbeat(self, worker_id: str) -> bool:
+        """Increment a worker's heartbeat count. Returns False if the worker was removed."""
         ...
 
-    async def workers(self) -> list[RegisteredWorker]:
+    async def list_workers(self) -> list[RegisteredWorker]:
         """List the registered workers."""
         ...
 
     async def remove_worker(self, worker_id: str, beats: int | None, now: int) -> int | None:
-        """Remove a worker and treat what it still holds as lost; return how many jobs that was.
+        """Remove a worker and treat the jobs that it holds as lost. Returns the number of jobs.
 
-        With `beats` it is removed only if its count is still that; without, it says goodbye itself.
-        None means that nothing was done: it is not known, or it has beaten since.
+        With `beats`, the worker is removed only if its heartbeat count is still that. Without, the
+        worker itself signs off. Returns None, with nothing changed, if the worker is not registered
+        or sent a heartbeat since.
         """
         ...
 
@@ -113,39 +115,44 @@ class WorkerStore(Protocol):
         versions: Mapping[str, str] = NO_VERSIONS,
         held: HeldSlots | None = None,
     ) -> ClaimResult:
-        """Take up to `limit` jobs of these kinds that are due, from queues that are not paused, in
-        the order of `coatcheck.store.fairness`: higher priority first, then tenants in turn, then
-        older first. A worker that was removed gets nothing. What another claim is looking at may be
-        passed over; WORK is signalled if that one leaves it.
+        """Claim up to `limit` due jobs of these kinds from queues that are not paused.
 
-        `limits` are those of kinds, which hold over all workers that name them, as do those of
-        queues; WORK is signalled when a job ends that one of them counted, and `next_due` is also
-        when a kind may start again that has used up its rate. `versions` are those the worker has
-        of kinds: a job that begins under one is not given to workers with another any more.
-        With `held`, jobs are passed over that would exceed the share of their kind or tenant.
+        The order is that of `store/fairness.py`: higher priority first, then tenants in turn, then
+        older first. A worker that was removed gets nothing. A claim may skip jobs that a concurrent
+        claim is considering; WORK is signalled if that claim leaves them.
+
+        `limits` are those of the kinds. They hold across all workers that name them, as do the
+        limits of queues. WORK is signalled when a job that counts for a limit finishes; `next_due`
+        includes the time at which an exhausted rate allows the next start. `versions` are the
+        worker's versions of kinds: a job that started under one version is not claimed by workers
+        with another. With `held`, jobs that would exceed the share of their kind or tenant are
+        skipped.
         """
         ...
 
-    async def stands(
+    async def get_limit_usage(
         self, kind: str, limit: Limit | None, tenant: str, key: str | None
     ) -> LimitUsage:
-        """Count what runs of a kind, and of a key of it, and say when its rate lets the next start:
-        as far as the limit goes.
+        """Count the running jobs that a kind's limit counts, up to that limit, and read when its
+        rate allows the next start.
         """
         ...
 
-    async def held_by(self, worker_id: str) -> list[HeldJob]:
-        """List the jobs a worker holds, also those whose claim it never got the answer of."""
+    async def list_held_jobs(self, worker_id: str) -> list[HeldJob]:
+        """List the jobs that a worker holds, even those of a claim whose response was lost."""
         ...
 
     async def report(self, lease: Lease, report: Report, now: int) -> bool:
-        """Write what a running job says of itself; False when the lease is stale. May be called
-        on any loop, not only on the one that the store was opened on.
+        """Write a report of a running job. Returns False if the lease is stale.
+
+        It may be called on any event loop, not only on the one that opened the store.
         """
         ...
 
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
-        """End attempts, all in one transaction. For each: True also when this very lease had
-        settled the job before; False when the lease is stale.
+        """Settle attempts, all in one transaction.
+
+        Returns for each: False if the lease is stale, True otherwise, even if the same lease had
+        settled the job before.
         """
         ...

@@ -26,7 +26,7 @@ async def compare(
     Whatever is written to a log moves its job on, so logs of jobs that stand as they are `known` to
     are not read again: they were most of what a comparison cost.
     """
-    found = {(job.tenant, job.id): job for job in await store.get_many(list(expected.jobs))}
+    found = {(job.tenant, job.id): job for job in await store.jobs.get_many(list(expected.jobs))}
     assert set(found) == set(expected.jobs)
     for key, job in found.items():
         assert _summary(job) == _expected_summary(expected.jobs[key])
@@ -34,14 +34,14 @@ async def compare(
             await _compare_log(store, expected.jobs[key])
         await _compare_messages(store, expected.jobs[key])
     for tenant in {tenant for tenant, _ in expected.jobs}:
-        listed = await store.list_jobs(JobFilter(tenant, limit=1_000))
+        listed = await store.jobs.list_jobs(JobFilter(tenant, limit=1_000))
         ids = [job_id for owner, job_id in expected.jobs if owner == tenant]
         assert [job.id for job in listed] == sorted(ids, reverse=True)
     await _compare_what_is_gone(store, expected, now)
     await _compare_queues(store, expected, now)
-    workers = {seen.info.id: seen.info.beats for seen in await store.workers()}
+    workers = {seen.info.id: seen.info.beats for seen in await store.workers.list_workers()}
     assert workers == expected.beats
-    assert (await store.counters()).get("stale_writes", 0) == expected.stale_writes
+    assert (await store.maintenance.read_counters()).get("stale_writes", 0) == expected.stale_writes
     await _compare_usage(store, expected)
     return found
 
@@ -52,13 +52,13 @@ async def _compare_usage(store: Store, expected: ExpectedStore) -> None:
     told = [
         used
         for tenant in sorted({job.new.tenant for job in everything})
-        for used in await store.usage(tenant, 0, 2**53)
+        for used in await store.access.list_usage(tenant, 0, 2**53)
     ]
     assert {(used.tenant, used.kind, used.hour): used for used in told} == bill
 
 
 async def _compare_log(store: Store, job: ExpectedJob) -> None:
-    log = await store.events(job.new.tenant, job.new.id, 0, 1_000)
+    log = await store.jobs.list_events(job.new.tenant, job.new.id, 0, 1_000)
     assert [event.seq for event in log] == list(range(1, len(log) + 1))
     states = [
         json.loads(event.data)["state"] if event.type is EventType.STATE else None for event in log
@@ -69,13 +69,13 @@ async def _compare_log(store: Store, job: ExpectedJob) -> None:
     ends = [state for state in states[job.resumed_after :] if state in ENDED]
     assert ends == ([states[-1]] if job.state in ENDED else [])
     if job.steps:
-        steps = await store.steps(*job.key)
+        steps = await store.jobs.list_steps(*job.key)
         assert steps == [job.steps[seq] for seq in sorted(job.steps)]
 
 
 async def _compare_messages(store: Store, job: ExpectedJob) -> None:
     if job.messages:
-        messages = await store.messages(*job.key)
+        messages = await store.jobs.list_sent_events(*job.key)
         by_name = sorted(job.messages, key=lambda message: (message.name, message.number))
         assert sorted(messages, key=lambda message: (message.name, message.number)) == by_name
 
@@ -83,19 +83,19 @@ async def _compare_messages(store: Store, job: ExpectedJob) -> None:
 async def _compare_what_is_gone(store: Store, expected: ExpectedStore, now: int) -> None:
     for key, deleted_at in expected.gone.items():
         try:
-            await store.get(*key)
+            await store.jobs.get(*key)
         except NotFound as error:
             # Forgotten by the first sweep after that time; until then either is true.
             lately = now < deleted_at + GONE_IS_KNOWN_FOR
             assert isinstance(error, Gone) or not lately
         else:
             raise AssertionError(f"{key} was deleted and is there")
-        assert await store.events(*key, 0, 10) == []
+        assert await store.jobs.list_events(*key, 0, 10) == []
 
 
 async def _compare_queues(store: Store, expected: ExpectedStore, now: int) -> None:
     held = [job for job in expected.jobs.values() if job.state in ("queued", "running")]
-    queues = await store.queues()
+    queues = await store.queues.list_queues()
     names = {job.new.queue for job in held} | expected.paused
     assert [queue.name for queue in queues] == sorted(names)
     for queue in queues:

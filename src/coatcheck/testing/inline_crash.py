@@ -14,8 +14,8 @@ from coatcheck.model.job import Claim
 from coatcheck.model.kind import Kind
 from coatcheck.model.step import Step
 from coatcheck.worker.steps.context import Context
-from coatcheck.worker.steps.effects import Operation
-from coatcheck.worker.steps.step_runner import WorkerRequests
+from coatcheck.worker.steps.effects import Effects
+from coatcheck.worker.steps.step_runner import HandlerRequests
 
 
 class Crash(BaseException):
@@ -65,32 +65,25 @@ class InlineContext(Context):
         kind: Kind,
         *,
         blocking: bool,
-        collect: Callable[[], None],
-        port: WorkerRequests,
+        requests: HandlerRequests,
         clock: Clock,
         point: CrashPoint,
     ) -> None:
-        def said() -> None:
-            number = point.begin_call()
-            collect()
-            point.end_call(number)
-
         super().__init__(
             claim,
             blocking=blocking,
-            on_report=said,
-            port=port,
+            requests=requests,
             clock=clock,
             backoff=kind.backoff,
             short_ms=0,
         )
         self._point = point
 
-    def _take(self, *arguments: Any) -> Any:
-        return self._counted(super()._take, *arguments)
+    def _run_durable(self, *arguments: Any) -> Any:
+        return self._counted(super()._run_durable, *arguments)
 
-    def _ask(self, asking: Operation) -> Any:
-        return self._counted(super()._ask, asking)
+    def _run_effects(self, effects: Effects) -> Any:
+        return self._counted(super()._run_effects, effects)
 
     def _counted(self, call: Callable[..., Any], *arguments: Any) -> Any:
         number = self._point.begin_call()
@@ -101,8 +94,8 @@ class InlineContext(Context):
         finally:
             self._point.end_call(number)
 
-    async def _until_done(self, doing: Awaitable[Any], number: int) -> Any:
+    async def _until_done(self, started: Awaitable[Any], number: int) -> Any:
         try:
-            return await doing
+            return await started
         finally:
             self._point.end_call(number)

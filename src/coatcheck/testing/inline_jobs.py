@@ -40,7 +40,6 @@ from coatcheck.worker.steps.effects import (
     ChildStatus,
     FetchUpload,
     KeepArtifact,
-    Question,
     ReadChildren,
     ReadHistory,
     ReadInput,
@@ -48,8 +47,9 @@ from coatcheck.worker.steps.effects import (
     RecordSteps,
     Serve,
     SpawnJob,
+    WorkerRequest,
 )
-from coatcheck.worker.steps.step_runner import WorkerRequests
+from coatcheck.worker.steps.step_runner import HandlerRequests
 
 
 class FakeClock:
@@ -171,8 +171,7 @@ class InlineJobs:
             claim,
             kind,
             blocking=blocking,
-            collect=collect,
-            port=_Answers(self, job, point, collect),
+            requests=_InlineRequests(self, job, point, collect),
             clock=self._clock,
             point=point,
         )
@@ -232,8 +231,8 @@ class InlineJobs:
         return Artifact(name, content_type, len(content), digest, "", self._clock.now())
 
 
-class _Answers(WorkerRequests):
-    """A port that answers at once."""
+class _InlineRequests(HandlerRequests):
+    """Performs requests at once, in memory."""
 
     def __init__(
         self, jobs: InlineJobs, job: InlineJob, point: CrashPoint, collect: Callable[[], None]
@@ -243,17 +242,22 @@ class _Answers(WorkerRequests):
         self._point = point
         self._collect = collect
 
-    def ask(self, question: Question) -> Future[Any]:
+    def send(self, request: WorkerRequest) -> Future[Any]:
         self._point.check()
         future: Future[Any] = Future()
         try:
-            future.set_result(self._answer(question))
+            future.set_result(self._perform(request))
         except CoatcheckError as error:
             future.set_exception(error)
         return future
 
-    def _answer(self, question: Question) -> Any:  # noqa: C901 - a case each
-        match question:
+    def report_soon(self) -> None:
+        number = self._point.begin_call()
+        self._collect()
+        self._point.end_call(number)
+
+    def _perform(self, request: WorkerRequest) -> Any:  # noqa: C901 - a case each
+        match request:
             case ReadHistory():
                 steps = [self._job.steps[seq] for seq in sorted(self._job.steps)]
                 return steps, list(self._job.messages)

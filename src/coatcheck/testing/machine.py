@@ -39,7 +39,7 @@ class StoreMachine(PlainMachine):
         """A job spawns others, and may have no right to."""
         children = [self._child(lease, draft) for draft in drafts]
         report = Report(children=tuple(children))
-        reported = self._do(self.store.report(lease, report, self.now))
+        reported = self._do(self.store.workers.report(lease, report, self.now))
         assert reported is self.expected.report(lease, report, self.now)
         return multiple(*((child.tenant, child.id) for child in children if reported))
 
@@ -81,7 +81,7 @@ class StoreMachine(PlainMachine):
         """Somebody sends an event to a job, which may have ended or be gone."""
         job = self.expected.jobs.get(key)
         try:
-            sent = self._do(self.store.send(*key, name, "1", self.now))
+            sent = self._do(self.store.jobs.send_event(*key, name, "1", self.now))
         except Conflict:
             assert job is not None
             assert job.state in ENDED
@@ -97,7 +97,7 @@ class StoreMachine(PlainMachine):
         """Somebody wants a job to go on, whatever state it is in."""
         if key in self.expected.jobs:
             self.expected.resume(key, self.now)
-            job = self._do(self.store.resume(*key, self.now))
+            job = self._do(self.store.jobs.resume(*key, self.now))
             assert job.state == self.expected.jobs[key].state
             if job.state not in ENDED:
                 self._seen.pop(key, None)  # what had ended goes on: this once it may

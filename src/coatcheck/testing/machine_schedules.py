@@ -76,7 +76,7 @@ class ScheduleRules(RuleBasedStateMachine):
             created_at=self.now,
             updated_at=self.now,
         )
-        made = self._do(self.store.put_schedule(schedule, None))
+        made = self._do(self.store.schedules.put_schedule(schedule, None))
         assert made is ((tenant, name) not in self.expected.schedules)
         if made:
             self.expected.schedules[tenant, name] = schedule
@@ -95,7 +95,7 @@ class ScheduleRules(RuleBasedStateMachine):
             paused=paused,
             updated_at=self.now,
         )
-        written = self._do(self.store.put_schedule(changed, seen.revision))
+        written = self._do(self.store.schedules.put_schedule(changed, seen.revision))
         assert written is self.expected.is_newest(seen)
         if written:
             self.expected.schedules[seen.tenant, seen.name] = changed
@@ -123,7 +123,7 @@ class ScheduleRules(RuleBasedStateMachine):
         firing = ScheduleFiring(
             seen, self._revision(), jobs, self._due(due), last_at, unless_running=unless_running
         )
-        made = self._do(self.store.fire_schedule(firing, self.now))
+        made = self._do(self.store.schedules.fire_schedule(firing, self.now))
         assert made == self.expected.fire(firing, self.now)
         self._compare_schedules()
         return multiple() if made is None else self.expected.schedules[seen.tenant, seen.name]
@@ -132,7 +132,7 @@ class ScheduleRules(RuleBasedStateMachine):
     def delete_schedule(self, seen: Schedule) -> None:
         """Somebody wants a schedule gone, which it may be already."""
         key: Key = (seen.tenant, seen.name)
-        deleted = self._do(self.store.delete_schedule(*key))
+        deleted = self._do(self.store.schedules.delete_schedule(*key))
         assert deleted is (self.expected.schedules.pop(key, None) is not None)
         self._compare_schedules()
 
@@ -141,11 +141,13 @@ class ScheduleRules(RuleBasedStateMachine):
         there = sorted(self.expected.schedules.values(), key=lambda one: (one.tenant, one.name))
         for tenant in TENANTS:
             own = [one for one in there if one.tenant == tenant]
-            assert self._do(self.store.list_schedules(tenant)) == own
+            assert self._do(self.store.schedules.list_schedules(tenant)) == own
         of_kind = [one for one in there if one.definition.kind == KINDS[0]]
         ticks = [(one.next_at, one) for one in of_kind if one.next_at is not None]
         ticks.sort(key=lambda pair: pair[0])
         later = [tick for tick, _ in ticks if tick > self.now]
-        assert self._do(self.store.due_schedules(KINDS[:1], self.now, 10)) == DueSchedules(
+        assert self._do(
+            self.store.schedules.list_due_schedules(KINDS[:1], self.now, 10)
+        ) == DueSchedules(
             [one for tick, one in ticks if tick <= self.now], min(later, default=None)
         )

@@ -99,13 +99,13 @@ class PlainMachine(ScheduleRules):
     def submit(self, draft: dict[str, Any]) -> Key | MultipleResults[Key]:
         """Submit one job, which may be refused."""
         job = self._job(draft)
-        return self._hand_in(self.store.submit(job, self.now), [job])
+        return self._hand_in(self.store.jobs.submit(job, self.now), [job])
 
     @rule(target=jobs, drafts=st.lists(DRAFTS, max_size=4))
     def submit_batch(self, drafts: list[dict[str, Any]]) -> Key | MultipleResults[Key]:
         """Submit several jobs, which may be refused together."""
         batch = [self._job(draft) for draft in drafts]
-        return self._hand_in(self.store.submit_batch(batch, self.now), batch)
+        return self._hand_in(self.store.jobs.submit_batch(batch, self.now), batch)
 
     @rule(key=jobs, draft=DRAFTS)
     def submit_again(self, key: Key, draft: dict[str, Any]) -> None:
@@ -113,14 +113,14 @@ class PlainMachine(ScheduleRules):
         if key in self.expected.jobs:
             draft = {**draft, "tenant": key[0], "public_id": None}
             job = self._job(draft)._replace(id=key[1])
-            self._hand_in(self.store.submit(job, self.now), [job])
+            self._hand_in(self.store.jobs.submit(job, self.now), [job])
 
     @rule(target=jobs, draft=DRAFTS, key=st.sampled_from("ab"))
     def submit_once(self, draft: dict[str, Any], key: str) -> Key | MultipleResults[Key]:
         """Submit a job under a key that another job may hold."""
         job = self._job(draft)
         once = Idempotency(key, job.input, self.now + KEY_HOLDS)
-        submit = self.store.submit(job, self.now, once)
+        submit = self.store.jobs.submit(job, self.now, once)
         holder = self.expected.holder_of(job.tenant, key, self.now)
         if holder is not None:
             earlier = self._do(submit)
@@ -147,10 +147,10 @@ class PlainMachine(ScheduleRules):
         ended = FinishedJob(self.now, outcome, _of(Lease(job.tenant, job.id, 1), report))
         self.now += took
         if self.expected.conflicts([job]):
-            return self._hand_in(self.store.submit_finished(job, ended, self.now), [job])
+            return self._hand_in(self.store.jobs.submit_finished(job, ended, self.now), [job])
         self.expected.submit_finished(job, ended, self.now)
         for _ in range(2):
-            self._do(self.store.submit_finished(job, ended, self.now))
+            self._do(self.store.jobs.submit_finished(job, ended, self.now))
         return job.tenant, job.id
 
     def _hand_in(
@@ -202,7 +202,9 @@ class PlainMachine(ScheduleRules):
         # Every start has an id of its own, as in life.
         self._made += 1
         worker = f"worker-{self._made}"
-        self._do(self.store.register_worker(WorkerInfo(worker, "here", 1, KINDS, 4, self.now)))
+        self._do(
+            self.store.workers.register_worker(WorkerInfo(worker, "here", 1, KINDS, 4, self.now))
+        )
         self.expected.beats[worker] = 0
         return worker
 
@@ -210,7 +212,7 @@ class PlainMachine(ScheduleRules):
     def beat(self, worker: str) -> None:
         """A worker says that it lives, if it still counts as living."""
         known = worker in self.expected.beats
-        assert self._do(self.store.beat(worker)) is known
+        assert self._do(self.store.workers.heartbeat(worker)) is known
         if known:
             self.expected.beats[worker] += 1
 
@@ -237,7 +239,7 @@ class PlainMachine(ScheduleRules):
 
     def _remove_worker(self, worker: str, beats: int | None) -> None:
         self._sweep_before_a_cascade()
-        lost = self._do(self.store.remove_worker(worker, beats, self.now))
+        lost = self._do(self.store.workers.remove_worker(worker, beats, self.now))
         assert lost == self.expected.remove_worker(worker, beats, self.now)
         self._finish_cascades()
 
@@ -268,7 +270,7 @@ class PlainMachine(ScheduleRules):
         if self.expected.due_to_wake(self.now):
             limit = max(1, limit)  # whether a claim for nothing wakes anybody is left open
         known = {kind: self.limits[kind] for kind in kinds if kind in self.limits}
-        claims, next_due = self._do(self.store.claim(worker, kinds, limit, self.now, known))
+        claims, next_due = self._do(self.store.workers.claim(worker, kinds, limit, self.now, known))
         expected = self.expected.claim(worker, kinds, limit, self.now, known)
         assert [_facts(claim) for claim in claims] == [_expected_facts(job) for job in expected]
         if worker in self.expected.beats:
@@ -289,7 +291,7 @@ class PlainMachine(ScheduleRules):
         families = {self.expected.family_of(one.lease) for one in timed}
         # Who is first, where parent and child are settled in one call, is left open.
         for several in [timed] if len(families) == len(timed) else [[one] for one in timed]:
-            settled = self._do(self.store.settle(several, self.now))
+            settled = self._do(self.store.workers.settle(several, self.now))
             assert settled == [self.expected.settle(one, self.now) for one in several]
         self._finish_cascades()
 
@@ -302,7 +304,7 @@ class PlainMachine(ScheduleRules):
     def report(self, lease: Lease, report: Report) -> None:
         """A job says something of itself, and may have no right to."""
         said = _of(lease, report) or report
-        reported = self._do(self.store.report(lease, said, self.now))
+        reported = self._do(self.store.workers.report(lease, said, self.now))
         assert reported is self.expected.report(lease, said, self.now)
 
     # --- everything else
@@ -322,7 +324,7 @@ class PlainMachine(ScheduleRules):
         self._sweep_before_a_cascade()
         if key in self.expected.jobs:
             self.expected.cancel(key, self.now)
-            job = self._do(self.store.cancel(*key, self.now))
+            job = self._do(self.store.jobs.cancel(*key, self.now))
             assert job.state == self.expected.jobs[key].state
             self._finish_cascades()
 
@@ -331,7 +333,7 @@ class PlainMachine(ScheduleRules):
         """Somebody wants a job gone, which it may be already, or may not have ended."""
         job = self.expected.jobs.get(key)
         try:
-            deleted = self._do(self.store.delete(*key, self.now))
+            deleted = self._do(self.store.jobs.delete(*key, self.now))
         except Conflict:
             assert job is not None
             assert job.state not in ENDED
@@ -349,7 +351,7 @@ class PlainMachine(ScheduleRules):
     @rule(queue=st.sampled_from(QUEUES), paused=st.sampled_from([False, False, True]))
     def pause_queue(self, queue: str, paused: bool) -> None:
         """A queue is closed or opened."""
-        self._do(self.store.pause_queue(queue, paused, self.now))
+        self._do(self.store.queues.pause_queue(queue, paused, self.now))
         (self.expected.paused.add if paused else self.expected.paused.discard)(queue)
 
     @rule(milliseconds=st.sampled_from([10, 1, 45, 1_000, 5_000, GONE_IS_KNOWN_FOR]))
@@ -364,7 +366,7 @@ class PlainMachine(ScheduleRules):
         # One generation cancels the next, and lets go of what was kept for it.
         generations = self.expected.generations()
         while idle <= generations:
-            swept = self._do(self.store.sweep(self.now))
+            swept = self._do(self.store.maintenance.sweep(self.now))
             expired, deleted = expired + swept.expired, deleted + swept.deleted
             idle = 0 if swept.more else idle + 1
         assert (expired, deleted) == self.expected.sweep(self.now)

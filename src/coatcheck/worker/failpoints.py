@@ -1,14 +1,17 @@
-"""Named points a worker passes, so that a fault test can strike exactly there."""
+"""Failpoints: named points in the worker at which a test can inject a fault."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-Probe = Callable[[str], None]
+# Called with the name of each failpoint that the worker reaches.
+Failpoint = Callable[[str], None]
 
-# Around each write of what a handler has done for good.
-CHECKPOINTS = ("worker.before_checkpoint", "worker.after_checkpoint")
-# A large result of a step is in the blob store, and not on record yet.
+BEFORE_CHECKPOINT = "worker.before_checkpoint"
+AFTER_CHECKPOINT = "worker.after_checkpoint"
+# Around each write of a checkpoint.
+CHECKPOINTS = (BEFORE_CHECKPOINT, AFTER_CHECKPOINT)
+# A large step result is in the blob store and not recorded yet.
 STEP_STORED = "worker.step_stored"
 POINTS = (
     "worker.claimed",
@@ -21,5 +24,5 @@ POINTS = (
 )
 
 
-def no_probe(_point: str) -> None:
-    """Do nothing: what runs in production."""
+def no_failpoint(_point: str) -> None:
+    """Do nothing. Used in production."""

@@ -1,7 +1,7 @@
-"""Being known to the store: one row of this worker's own, renewed by heartbeats.
+"""A worker's registration: one row in the store, renewed by heartbeats.
 
-The id is new at every registration, so that nothing a former self did, or is still doing, can be
-mistaken for this one.
+Each registration has a new id, so nothing that an earlier registration did, or is still doing, can
+be mistaken for the current one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.worker.failpoints import Probe
-from coatcheck.worker.store_retry import persist
+from coatcheck.worker.failpoints import Failpoint
+from coatcheck.worker.store_retry import retry_until_available
 
 log = logging.getLogger(__name__)
 
@@ -26,49 +26,44 @@ BEATS_PER_LEASE = 3
 class Heartbeat:
     """A worker's registration and its heartbeat."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        *,
-        slots: int,
-        lease_s: float,
-        probe: Probe,
-        on_registered: Callable[[], None],
-    ) -> None:
+    def __init__(self, engine: Engine, *, slots: int, lease_s: float, failpoint: Failpoint) -> None:
         self._engine = engine
-        self._on_registered = on_registered
         self._slots = slots
         self._every_s = lease_s / BEATS_PER_LEASE
-        self._probe = probe
+        self._failpoint = failpoint
         self.worker_id = ""
 
     async def register(self) -> None:
-        """Make this worker known under a new id."""
-        await persist(self._register)
-        self._on_registered()
+        """Register the worker under a new id."""
+        await retry_until_available(self._register)
 
-    async def beat(self, on_lost: Callable[[], None]) -> None:
-        """Heartbeat until cancelled. If others took this worker for lost, start anew."""
+    async def run(self, on_lost: Callable[[], None], on_registered: Callable[[], None]) -> None:
+        """Send heartbeats until cancelled. If the worker was declared lost, register anew."""
         while True:
             await asyncio.sleep(self._every_s)
-            self._probe("worker.before_beat")
+            self._failpoint("worker.before_beat")
             try:
-                known = await self._engine.store.beat(self.worker_id)
+                known = await self._engine.store.workers.heartbeat(self.worker_id)
             except StoreUnavailable as error:
-                log.warning("the heartbeat could not be written", extra={"why": str(error)})
+                log.warning("heartbeat failed", extra={"why": str(error)})
                 continue
-            self._probe("worker.after_beat")
+            self._failpoint("worker.after_beat")
             if not known:
-                log.error("taken for lost; starting anew", extra={"worker": self.worker_id})
+                log.error(
+                    "worker declared lost: registering anew", extra={"worker": self.worker_id}
+                )
                 on_lost()
                 await self.register()
+                on_registered()
 
-    async def leave(self) -> None:
-        """Say goodbye; without it the sweep finds out."""
+    async def deregister(self) -> None:
+        """Remove the registration. If that fails, the sweep removes it later."""
         try:
-            await self._engine.store.remove_worker(self.worker_id, None, self._engine.clock.now())
+            await self._engine.store.workers.remove_worker(
+                self.worker_id, None, self._engine.clock.now()
+            )
         except StoreUnavailable:
-            log.warning("could not say goodbye", extra={"worker": self.worker_id})
+            log.warning("worker not deregistered", extra={"worker": self.worker_id})
 
     async def _register(self) -> None:
         info = WorkerInfo(
@@ -79,5 +74,5 @@ class Heartbeat:
             slots=self._slots,
             started_at=self._engine.clock.now(),
         )
-        await self._engine.store.register_worker(info)
+        await self._engine.store.workers.register_worker(info)
         self.worker_id = info.id

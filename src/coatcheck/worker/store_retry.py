@@ -1,4 +1,4 @@
-"""Getting through an outage of the store: what must be written is tried until it is."""
+"""Retrying while the store is unavailable."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ T = TypeVar("T")
 
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
-# After so many in a row that went well.
+# So many successes in a row double the poll rate again.
 SUCCESSES = 3
 
 
 class RetryPauses:
-    """Growing pauses between retries while the store is down, with jitter."""
+    """Pauses between retries while the store is unavailable: they double, with jitter."""
 
     def __init__(self) -> None:
         self._next = FIRST_PAUSE_S
 
-    async def pause(self, why: StoreUnavailable) -> None:
-        """Wait before the next try."""
-        log.warning("the store is down", extra={"why": str(why), "pause_s": self._next})
+    async def pause(self, error: StoreUnavailable) -> None:
+        """Wait before the next attempt."""
+        log.warning("store unavailable", extra={"why": str(error), "pause_s": self._next})
         await asyncio.sleep(self._next * random.uniform(0.8, 1.0))  # noqa: S311 - no secret
         self._next = min(LONGEST_PAUSE_S, self._next * 2)
 
 
 class StorePoll:
-    """How often to look for work while the store fails: half as often after each failure, twice as
-    often again after some looks that succeeded.
+    """How often to poll for work while claims fail.
+
+    The interval doubles after each failure, and halves after a few successes.
     """
 
     def __init__(self, first_s: float, longest_s: float) -> None:
@@ -44,36 +45,36 @@ class StorePoll:
         self._succeeded = 0
         self.interval_s = first_s
 
-    def failed(self) -> None:
-        """The store did not answer."""
+    def record_failure(self) -> None:
+        """Double the interval."""
         self._succeeded = 0
         self.interval_s = min(self._longest_s, self.interval_s * 2)
 
-    def succeeded(self) -> None:
-        """It did."""
+    def record_success(self) -> None:
+        """Halve the interval after enough successes."""
         self._succeeded += 1
         if self._succeeded == SUCCESSES:
             self._succeeded = 0
             self.interval_s = max(self._first_s, self.interval_s / 2)
 
-    async def pause(self, why: StoreUnavailable) -> None:
-        """Wait before the next look."""
-        log.warning("the store is down", extra={"why": str(why), "pause_s": self.interval_s})
+    async def pause(self, error: StoreUnavailable) -> None:
+        """Record a failure, and wait before the next poll."""
+        log.warning("store unavailable", extra={"why": str(error), "pause_s": self.interval_s})
         pause_s = self.interval_s * random.uniform(0.8, 1.0)  # noqa: S311 - no secret
-        self.failed()
+        self.record_failure()
         await asyncio.sleep(pause_s)
 
 
-async def persist(verb: Callable[[], Awaitable[T]]) -> T:
-    """Do a write that must not be given up."""
+async def retry_until_available(verb: Callable[[], Awaitable[T]]) -> T:
+    """Call the store, and retry until it is available."""
     try:
         return await verb()
     except StoreUnavailable as error:
-        why = error
+        failure = error
     pauses = RetryPauses()
     while True:
-        await pauses.pause(why)
+        await pauses.pause(failure)
         try:
             return await verb()
         except StoreUnavailable as error:
-            why = error
+            failure = error

@@ -92,13 +92,13 @@ async def test_picture_is_served_at_the_link_of_its_job(serve: Serve) -> None:  
 async def test_started_job_stays_rendering(serve: Serve) -> None:  # R05
     async with serve(RenderSurface({}), works=False) as (http, engine):
         job_id = await submit_diagram(http)
-        await engine.store.register_worker(worker_info("w"))
+        await engine.store.workers.register_worker(worker_info("w"))
         [claim] = (await engine.claim("w", ["render"], 1)).claims
         for _ in range(2):  # R09, R17: running, then queued again because its worker is lost
             shown = (await http.get(f"/jobs/{job_id}")).json()
             assert set(shown) == {"jobId", "status", "createdAt", "startedAt"}
             assert shown["status"] == "rendering"
-            await engine.store.remove_worker("w", None, engine.clock.now())
+            await engine.store.workers.remove_worker("w", None, engine.clock.now())
         job = await engine.get(claim.lease.job_id)
         assert job.state == "queued"
 
@@ -192,7 +192,7 @@ async def test_link_is_404_until_its_picture_is_drawn(serve: Serve) -> None:
     async with serve(RenderSurface({}), works=False) as (http, engine):
         job_id = await submit_diagram(http)
         job = await engine.get(job_id)
-        await engine.store.register_worker(worker_info("w"))
+        await engine.store.workers.register_worker(worker_info("w"))
         [claimed] = (await engine.claim("w", ["render"], 1)).claims
         shortlink = re.findall(r'"shortlink":"(\w{8})"', claimed.input)[0]
         assert (await http.get(f"/d/{shortlink}")).status_code == 404
@@ -216,7 +216,7 @@ async def test_jobs_are_deleted_after_their_retention(serve: Serve) -> None:  # 
 
 
 async def links_of(engine: Engine) -> list[str]:
-    found = await engine.store.list_records(DEFAULT_TENANT, links.LINKS, engine.clock.now())
+    found = await engine.store.records.list_records(DEFAULT_TENANT, links.LINKS, engine.clock.now())
     return [record.key for record in found]
 
 
@@ -257,7 +257,7 @@ async def test_every_process_sweeps_dead_links(
     async with open_engine(app, settings) as engine:
         nowhere = links.LinkedJob(DEFAULT_TENANT, "job_00000000")
         link = links.link_record(nowhere, "AAAAAAAA", engine.clock.now(), 1)
-        await engine.store.put_record(link)
+        await engine.store.records.put_record(link)
         async with asyncio.timeout(60):
             while await links_of(engine):  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)
@@ -346,7 +346,7 @@ async def test_concurrency_is_limited(serve: Serve) -> None:  # R18, R25
         for number in range(4):
             await submit_diagram(http, source=f"graph TD; A{number}")
         for name in ("v", "w"):
-            await engine.store.register_worker(worker_info(name))
+            await engine.store.workers.register_worker(worker_info(name))
         claimed = [
             len((await engine.claim(name, ["render"], 4)).claims) for name in ("v", "w", "w")
         ]

@@ -90,7 +90,7 @@ async def test_diagram_is_drawn_within_its_request(serve: Serve) -> None:  # R03
         assert (job.state, job.attempt, job.surface) == (State.SUCCEEDED, 1, "render")
         shown = (await http.get(f"/jobs/{job.public_id}")).json()
         assert (shown["status"], shown["result"]["shortlink"]) == ("completed", shortlink)
-        events = await engine.store.events(DEFAULT_TENANT, job.id, 0, 10)
+        events = await engine.store.jobs.list_events(DEFAULT_TENANT, job.id, 0, 10)
         states = [json.loads(event.data)["state"] for event in events]
         assert states == ["queued", "running", "succeeded"]
         again = await http.post(SYNC, json=FLOW)
@@ -127,13 +127,13 @@ async def test_paused_queue_applies_to_sync_requests(serve: Serve, concurrency: 
     async with serve(surface, works=False, has_worker=True) as (http, engine):
         await warm(http, engine, surface)
         if concurrency is None:
-            await engine.store.pause_queue(QUEUE, True, engine.clock.now())
+            await engine.store.queues.pause_queue(QUEUE, True, engine.clock.now())
         else:
-            await engine.store.limit_queue(QUEUE, concurrency)
+            await engine.store.queues.limit_queue(QUEUE, concurrency)
         async with queued(http, engine) as job:
             assert job.state is State.QUEUED
-        await engine.store.pause_queue(QUEUE, False, engine.clock.now())
-        await engine.store.limit_queue(QUEUE, None)
+        await engine.store.queues.pause_queue(QUEUE, False, engine.clock.now())
+        await engine.store.queues.limit_queue(QUEUE, None)
         other = {**FLOW, "source": "graph TD; after"}
         await engine.cancel(job.id)
         assert (await http.post(SYNC, json=other)).status_code == 200

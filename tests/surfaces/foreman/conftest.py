@@ -16,7 +16,7 @@ import pytest
 from coatcheck import App
 from coatcheck.blobs.open import blobs_for
 from coatcheck.cli.server.runtime import new_event_loop
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
 from coatcheck.model.job import Job

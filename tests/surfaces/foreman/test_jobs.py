@@ -159,7 +159,9 @@ async def test_without_a_secret_nothing_is_signed(serve: Serve, upstream: Ollama
 async def test_a_deaf_receiver_does_not_touch_the_job(  # F10
     serve: Serve, upstream: Ollama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coatcheck.surfaces.foreman.webhooks.ForemanWording.schedule_s", (0,) * 5)
+    monkeypatch.setattr(
+        "coatcheck.surfaces.foreman.webhooks.ForemanWebhookFormat.schedule_s", (0,) * 5
+    )
     async with receiving(lambda _: 500) as receiver:
         async with serve(upstream.url) as foreman:
             job_id = await foreman.hand_in(state_webhook_url=receiver.url)

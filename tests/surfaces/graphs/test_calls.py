@@ -49,7 +49,7 @@ async def test_an_archive_becomes_a_graph(serve: Serve) -> None:  # G01, G03-G06
         job_id = answer.json()["jobId"]
         assert answer.json() == {"status": "pending", "jobId": job_id, "retryAfter": 10}
         job = await graphs.engine.get(job_id)
-        [upload] = await graphs.engine.store.uploads_of(job.tenant, job.id)
+        [upload] = await graphs.engine.store.files.list_uploads(job.tenant, job.id)
         assert upload.sha256 == hashlib.sha256(zipped()).hexdigest()  # G09
         again = await graphs.post("call")  # G04: polling is the same request, without its body
         assert (again.status_code, again.json()) == (202, answer.json())
@@ -109,11 +109,11 @@ async def test_a_form_does_too(serve: Serve) -> None:  # G01
 async def test_one_that_is_worked_on_is_processing(serve: Serve) -> None:  # G06
     async with serve(works=False) as graphs:
         job_id = (await graphs.post("call", zipped())).json()["jobId"]
-        await graphs.engine.store.register_worker(worker_info("w"))
+        await graphs.engine.store.workers.register_worker(worker_info("w"))
         [_] = (await graphs.engine.claim("w", ["graph"], 1)).claims
         answer = await graphs.post()
         assert (answer.status_code, answer.json()["status"]) == (202, "processing")
-        await graphs.engine.store.remove_worker("w", None, graphs.engine.clock.now())
+        await graphs.engine.store.workers.remove_worker("w", None, graphs.engine.clock.now())
         failed = await graphs.post()  # what died with its worker is not begun again
         assert (failed.status_code, failed.json()["status"]) == (200, "failed")
         assert failed.json()["error"].startswith("lost: ")

@@ -63,7 +63,7 @@ def test_log_lines_say_which_request_they_are_about(tmp_path: Path) -> None:  # 
         httpx2.post(url, content=zipped(), headers=headers)
         lines = [
             json.loads(server.stderr.wait_for(text))
-            for text in ("an archive was handed in", "an analysis failed")
+            for text in ("archive submitted", "analysis failed")
         ]
     assert [line["correlation_id"] for line in lines] == ["the-request"] * 2
 

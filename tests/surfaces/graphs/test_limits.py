@@ -19,7 +19,7 @@ from coatcheck.store.base import JobFilter
 from coatcheck.surfaces.graphs import settings
 from coatcheck.surfaces.graphs.surface import GraphSurface
 from coatcheck.surfaces.graphs.views import status_of
-from coatcheck.worker.slots.pool import lanes_of
+from coatcheck.worker.slots.pool import make_slot_pools
 from coatcheck.worker.slots.prefetch import Prefetch
 from tests.http.arrange import worker_info
 
@@ -75,34 +75,31 @@ async def test_an_archive_of_a_hundred_thousand_files(serve: Serve) -> None:
         assert len(functions) == 2_000
 
 
-async def test_one_that_needs_too_much_memory(serve: Serve) -> None:
-    text = b"".join(b"def f%d(a, b, c):\n    return a + b + c\n" % each for each in range(40_000))
-    async with serve({settings.MEMORY: "8MB"}) as graphs:
-        said = await graphs.ended("call", zipped({"large.py": text}))
-        assert said["status"] == "failed"
-        assert "memory" in said["error"], said
-
-
-async def test_one_that_needs_too_much_of_the_disk(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(settings.DISK, "1MB")
-    text = b"".join(b"def f%d(a, b, c):\n    return a + b + c\n" % each for each in range(10_000))
-    async with serve() as graphs:
-        said = await graphs.ended("call", zipped({"large.py": text}))
+async def test_memory_limit_fails_the_job(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b"".join(b"class C%d:\n    def f(self): return C%d().f()\n" % (n, n) for n in range(900))
+    large = {f"m{number}.py": text for number in range(100)}
+    monkeypatch.setenv(settings.MEMORY, "64MB")
+    async with serve({settings.MEMORY: "64MB"}) as graphs:
+        said = await graphs.ended("call", zipped(large))
         assert said["status"] == "failed"
         assert said["error"] == (
-            "out-of-disk: what is known of the code would take up more than 1 MB of the disk "
-            "(COATCHECK_GRAPHS_DISK)"
+            "out-of-memory-limit: the analysis needs more than 64 MB of memory; raise "
+            "COATCHECK_GRAPHS_MEMORY, or leave out calls, which take most of it"
         )
         after = await graphs.ended("call", zipped({"small.py": b"print(1)"}), key="next")
         assert after["status"] == "completed"
 
 
+def test_removed_disk_limit_is_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    read = settings.GraphSettings.read({"COATCHECK_GRAPHS_DISK": "1MB"})
+    assert read == settings.GraphSettings()
+    assert "setting ignored" in caplog.text
+
+
 async def test_a_job_is_kept_as_its_document_says(serve: Serve) -> None:  # G18-G21
     async with serve({"SUPERMODEL_JOB_TTL_BLOB_HOURS": "2"}, works=False) as graphs:
         await graphs.post("call", zipped())
-        await graphs.engine.store.register_worker(worker_info("w"))
+        await graphs.engine.store.workers.register_worker(worker_info("w"))
         [claim] = (await graphs.engine.claim("w", ["graph"], 1)).claims
         terms = claim.terms
         assert (terms.max_attempts, terms.on_lost) == (1, "fail")
@@ -127,11 +124,11 @@ def test_a_worker_has_room_for_as_many_as_the_document_says(  # G15
     app = App()
     app.use(GraphSurface(environment))
     settings = load_settings({}, environment)
-    lanes = lanes_of(app.kinds.values(), settings, time.monotonic, Prefetch())
-    share = lanes["process"].share
+    pools = make_slot_pools(app.kinds.values(), settings, time.monotonic, Prefetch())
+    share = pools["process"].share
     assert share is not None
     assert share.per_pair == slots  # of one tenant
-    assert lanes["process"].slots == slots + 1  # the last is for another
+    assert pools["process"].size == slots + 1  # the last is for another
 
 
 def most_at_once(logs: list[list[JobEvent]]) -> int:

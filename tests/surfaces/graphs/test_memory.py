@@ -52,7 +52,7 @@ async def finish(folder: Path) -> None:
     await store.open()
     try:
         engine = Engine(store, app.kinds, blobs=blobs)
-        await store.register_worker(worker_info("w"))
+        await store.workers.register_worker(worker_info("w"))
         [claim] = (await engine.claim("w", ["graph"], 1)).claims
 
         async def pieces() -> AsyncIterator[bytes]:

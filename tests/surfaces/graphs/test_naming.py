@@ -114,12 +114,11 @@ def test_settings() -> None:  # G17, G18, G19, G20
             "SUPERMODEL_JOB_TTL_COMPLETED_HOURS": "3",
             "SUPERMODEL_JOB_TTL_FAILED_DAYS": "4",
             settings.MEMORY: "1GB",
-            settings.DISK: "2GB",
         }
     )
     assert (read.archive_hours, read.completed_hours, read.failed_days) == (2, 3, 4)
-    assert (read.memory, read.disk) == (1_000_000_000, 2_000_000_000)
-    for name in ("SUPERMODEL_JOB_TTL_BLOB_HOURS", settings.MEMORY, settings.DISK):
+    assert read.memory == 1_000_000_000
+    for name in ("SUPERMODEL_JOB_TTL_BLOB_HOURS", settings.MEMORY):
         with pytest.raises(ConfigurationError, match=name):
             GraphSettings.read({name: "none"})
 

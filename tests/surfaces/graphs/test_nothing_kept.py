@@ -18,6 +18,7 @@ from coatcheck.model.transition import OVERRUN_MS
 from coatcheck.settings import Settings
 from coatcheck.store.base import Settlement
 from coatcheck.store.sqlite.store import SQLiteStore
+from coatcheck.store.sqlite.workers import SQLiteWorkers
 from coatcheck.worker import worker as worker_module
 from coatcheck.worker.attempts.scratch import LOCK
 from tests.cli.processes import COMMAND, environment
@@ -118,7 +119,7 @@ async def test_when_it_waited_too_long(serve: Serve, tmp_path: Path) -> None:  #
         assert (await graphs.post("call")).json()["status"] == "pending"
         assert left_in(tmp_path)
         graphs.clock.ahead_ms = HOUR_MS + 1000
-        await graphs.engine.store.register_worker(worker_info("w"))
+        await graphs.engine.store.workers.register_worker(worker_info("w"))
         assert (await graphs.engine.claim("w", ["graph"], 1)).claims == []  # G14
         await graphs.sweep()
         said = (await graphs.post("call")).json()
@@ -131,7 +132,7 @@ async def test_its_run_ends_before_its_time_does(serve: Serve) -> None:  # G21
     async with serve(works=False) as graphs:
         await graphs.post("call", ARCHIVE)
         graphs.clock.ahead_ms = HOUR_MS - 600_000
-        await graphs.engine.store.register_worker(worker_info("w"))
+        await graphs.engine.store.workers.register_worker(worker_info("w"))
         [claim] = (await graphs.engine.claim("w", ["graph"], 1)).claims
         now = graphs.clock.now()
         assert claim.terms.timeout_ms == 30 * 60_000
@@ -142,7 +143,7 @@ async def test_its_run_ends_before_its_time_does(serve: Serve) -> None:  # G21
 async def test_when_its_worker_does_not_end_it(serve: Serve, tmp_path: Path) -> None:  # G21
     async with serve(works=False) as graphs:
         await graphs.post("call", ARCHIVE)
-        await graphs.engine.store.register_worker(worker_info("w"))
+        await graphs.engine.store.workers.register_worker(worker_info("w"))
         [claim] = (await graphs.engine.claim("w", ["graph"], 1)).claims
         graphs.clock.ahead_ms = HOUR_MS + 1000
         await graphs.sweep()
@@ -161,7 +162,7 @@ async def test_when_its_worker_does_not_end_it(serve: Serve, tmp_path: Path) -> 
 async def test_while_its_end_cannot_be_written_the_archive_is_kept_for_the_sweep(  # G25
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused, write = asyncio.Event(), SQLiteStore.settle
+    refused, write = asyncio.Event(), SQLiteWorkers.settle
 
     async def settle(*_: object) -> list[bool]:
         refused.set()
@@ -170,13 +171,13 @@ async def test_while_its_end_cannot_be_written_the_archive_is_kept_for_the_sweep
     monkeypatch.setattr(worker_module, "LAST_WRITES_S", 0.2)
     async with serve(works=False) as graphs:
         await graphs.post("call", ARCHIVE)
-        monkeypatch.setattr(SQLiteStore, "settle", settle)
+        monkeypatch.setattr(SQLiteWorkers, "settle", settle)
         async with working(graphs.engine, Settings(processes=1, drain_s=60), tmp_path):
             await asyncio.wait_for(refused.wait(), 60)
             await graphs.sweep()
             assert (await graphs.post("call")).json()["status"] == "processing"
             assert left_in(tmp_path)
-        monkeypatch.setattr(SQLiteStore, "settle", write)
+        monkeypatch.setattr(SQLiteWorkers, "settle", write)
         said = (await graphs.post("call")).json()  # its worker is gone, and could not say how
         assert (said["status"], said["error"][:6]) == ("failed", "lost: ")
         await graphs.sweep()
@@ -272,7 +273,7 @@ async def test_any_worker_removes_what_another_left_when_it_was_killed(
         other = _start_worker(tmp_path, COATCHECK_SWEEP_S="0.2")
         try:
             async with asyncio.timeout(60):
-                while len(await graphs.engine.store.workers()) < 2:  # noqa: ASYNC110 - no signal
+                while len(await graphs.engine.store.workers.list_workers()) < 2:  # noqa: ASYNC110 - no signal
                     await asyncio.sleep(0.01)
             assert files_in(copies), "in use, and left alone"
             os.kill(worker.pid, signal.SIGKILL)

@@ -22,7 +22,7 @@ from coatcheck.model.kind import Backoff, Isolation
 from coatcheck.settings import Settings
 from coatcheck.surfaces.ingest.constants import KIND
 from coatcheck.surfaces.ingest.surface import IngestSurface
-from coatcheck.worker.failpoints import Probe, no_probe
+from coatcheck.worker.failpoints import Failpoint, no_failpoint
 from coatcheck.worker.worker import Worker
 from tests.http.arrange import connect
 
@@ -87,7 +87,7 @@ async def ingest_at(
     folder: Path,
     *,
     works: bool = True,
-    probe: Probe = no_probe,
+    failpoint: Failpoint = no_failpoint,
     app: App | None = None,
     isolation: Isolation = "process",
 ) -> AsyncIterator[Ingest]:
@@ -100,18 +100,18 @@ async def ingest_at(
     async with (
         open_engine(app, settings) as engine,
         connect(create_http_app(engine, surfaces=[surface])) as http,
-        working(engine, settings, folder, probe) if works else contextlib.nullcontext(),
+        working(engine, settings, folder, failpoint) if works else contextlib.nullcontext(),
     ):
         yield Ingest(http, engine, settings)
 
 
 @contextlib.asynccontextmanager
 async def working(
-    engine: Engine, settings: Settings, folder: Path, probe: Probe
+    engine: Engine, settings: Settings, folder: Path, failpoint: Failpoint
 ) -> AsyncIterator[None]:
     stop, ready = asyncio.Event(), asyncio.Event()
     worker = Worker(
-        engine, settings, new_loop=new_event_loop, scratch=folder / "scratch", probe=probe
+        engine, settings, new_loop=new_event_loop, scratch=folder / "scratch", failpoint=failpoint
     )
     running = asyncio.create_task(worker.run(stop, ready.set))
     await ready.wait()

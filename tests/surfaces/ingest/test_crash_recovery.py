@@ -30,8 +30,8 @@ async def submit(ingest: Ingest) -> str:
     upload = await ingest.engine.uploads.receive(
         long_text(MARKER, PASSAGES).encode(), "otters.md", "text/markdown"
     )
-    asked = DocumentRequest(name="otters.md", file=Upload(upload=upload.upload.id))
-    submission = Submission(KIND, asked.model_dump_json(exclude_none=True), max_attempts=100)
+    request = DocumentRequest(name="otters.md", file=Upload(upload=upload.upload.id))
+    submission = Submission(KIND, request.model_dump_json(exclude_none=True), max_attempts=100)
     return (await ingest.engine.submit(submission)).id
 
 
@@ -53,10 +53,10 @@ class Killer:
         if not any(MARKER in text for text in texts):
             return
         number = self._number_of(texts)
-        if not self._strike("asked", number):
+        if not self._strike("request", number):
             self._answered = number + 1
 
-    def probe(self, point: str) -> None:
+    def failpoint(self, point: str) -> None:
         """Strike when a batch is about to be recorded for the first time."""
         if point == "worker.before_checkpoint" and self._answered:
             number, self._answered = self._answered - 1, 0
@@ -80,7 +80,7 @@ async def test_kill_at_every_batch(  # I01, I02, I03, I04
     on_each_store: Serve, embedder: EmbeddingServer
 ) -> None:
     killer = Killer(embedder)
-    async with on_each_store(probe=killer.probe) as ingest:
+    async with on_each_store(failpoint=killer.failpoint) as ingest:
         job = await ingest.engine.wait(await submit(ingest), 200)
         assert job.state == "succeeded", (job.state, job.error)
         assert killer.kills == 2 * BATCHES

@@ -85,8 +85,8 @@ async def test_small_texts_are_inline_and_other_files_uploads(
 ) -> None:
     async with serve(works=False) as ingest:
         job = (await ingest.send(("bread.md", content))).json()
-        kept = await ingest.engine.store.uploads_of("default", job["id"])
-        asked = json.loads(await ingest.engine.store.input_of("default", job["id"]))
+        kept = await ingest.engine.store.files.list_uploads("default", job["id"])
+        asked = json.loads(await ingest.engine.store.jobs.get_input("default", job["id"]))
     assert bool(kept) == is_upload
     assert asked["media_type"] == "text/markdown"
     if not is_upload:
@@ -100,7 +100,9 @@ async def test_inline_texts_of_a_form_are_limited(serve: Serve) -> None:
         answer = await ingest.send(*files)
         assert answer.status_code == 202, answer.text
         family = (await ingest.engine.list_jobs(JobFilter("default", limit=100)))[1:]
-        uploads = [await ingest.engine.store.uploads_of("default", job.id) for job in family]
+        uploads = [
+            await ingest.engine.store.files.list_uploads("default", job.id) for job in family
+        ]
     assert len(family) == 40
     assert sum(map(len, uploads)) == 40 - MAX_INLINE_TOTAL // len(text)
 

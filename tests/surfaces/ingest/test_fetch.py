@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.errors import Fail, Retry
 from coatcheck.settings import Settings
 from coatcheck.surfaces.ingest.fetch import fetch_document

@@ -30,7 +30,7 @@ async def idle(serve: Serve) -> AsyncIterator[Ingest]:
 
 async def nothing_is_left(ingest: Ingest) -> bool:
     jobs = await ingest.engine.list_jobs(JobFilter(DEFAULT_TENANT))
-    blobs = await ingest.engine.store.unneeded_blobs(2**62, 10)
+    blobs = await ingest.engine.store.files.start_blob_removal(2**62, 10)
     return not jobs and not blobs
 
 

@@ -78,7 +78,7 @@ def audit(
         while len(found) < limit:
             size = min(PAGE, limit - len(found))
             before = found[-1].id if found else None
-            page = await store.list_audit(which._replace(before=before, limit=size))
+            page = await store.audit.list_entries(which._replace(before=before, limit=size))
             found += page
             if len(page) < size:
                 break

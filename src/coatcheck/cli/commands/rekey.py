@@ -18,7 +18,7 @@ from coatcheck.crypto.encryption import Keyring, keyring_for
 from coatcheck.engine.maintenance.rekey import Rekeyer, RekeyProgress
 from coatcheck.logs import configure_logging
 from coatcheck.settings import Settings, load_settings
-from coatcheck.store.encrypted_secrets import SecretKeys, secret_keys_for
+from coatcheck.store.encrypted.secrets import SecretKeys, secret_keys_for
 from coatcheck.store.open import store_for
 
 

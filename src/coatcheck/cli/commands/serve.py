@@ -152,7 +152,7 @@ def _has_keys(settings: Settings) -> bool:
         store = store_for(settings)
         await store.open()
         try:
-            return (await store.access()).has_keys
+            return (await store.access.get_state()).has_keys
         finally:
             await store.close()
 

@@ -100,7 +100,7 @@ def set_(name: str, quotas: tuple[str, ...], as_json: bool, **flags: Any) -> Non
     changes = dict(_read_quota(text) for text in quotas)
 
     async def put(keeper: Authenticator, store: Store) -> Tenant:
-        there = await store.get_tenant(name)
+        there = await store.access.get_tenant(name)
         limits = (there.quotas if there else Quotas())._replace(**changes)
         return (await keeper.put_tenant(name, quotas=limits, actor=CLI))[0]
 
@@ -151,7 +151,7 @@ def usage(name: str, last: str, as_json: bool, **flags: Any) -> None:
     since = max(0, until - milliseconds(last, "--last"))
 
     async def read(keeper: Authenticator, store: Store) -> list[Usage]:
-        return await store.usage((await keeper.tenant(name)).name, since, until)
+        return await store.access.list_usage((await keeper.tenant(name)).name, since, until)
 
     shown = [usage_view(used) for used in with_doorkeeper(flags, read)]
     if as_json:

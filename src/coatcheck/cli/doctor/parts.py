@@ -15,7 +15,7 @@ from coatcheck.cli.doctor.sandbox import check_sandbox
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.surfaces.base import OptionalPart
 from coatcheck.mcp.surface import McpSurface
-from coatcheck.sandbox.lockdown import walls_here
+from coatcheck.sandbox.lockdown import detect_protections
 from coatcheck.settings import Settings
 from coatcheck.surfaces.configured import configured_surfaces
 from coatcheck.surfaces.installed import installed_surfaces
@@ -65,13 +65,13 @@ def _program(name: str, commands: tuple[str, ...], what: str) -> Finding:
 
 
 def _walls() -> Finding:
-    walls = walls_here()
-    if walls.complete:
+    protections = detect_protections()
+    if protections.complete:
         said = "documents, archives and diagrams are read in processes without files and network"
         return ok(AREA, said)
     said = "what reads documents, archives and diagrams has a clean environment, but it could"
     advice = "run it on Linux 6.12 or newer, x86-64 or ARM64, with Landlock and seccomp"
-    return warning(AREA, f"{said} {walls.missing}", advice)
+    return warning(AREA, f"{said} {protections.missing}", advice)
 
 
 def _surfaces() -> Iterator[Finding]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
-from coatcheck.sandbox import SandboxBackend, SandboxLimits, sandbox_in_force
-from coatcheck.sandbox.detect import users_in_force
+from coatcheck.sandbox import SandboxBackend, SandboxLimits, detect_sandbox
+from coatcheck.sandbox.detect import detect_users
 from coatcheck.sandbox.exposure import exposed_files
 from coatcheck.sandbox.identity import is_enterable_by_all
 from coatcheck.sandbox.seccomp import deny_filter
@@ -20,14 +20,14 @@ MIB = 1024 * 1024
 
 def check_sandbox(settings: Settings) -> Iterator[Finding]:
     """Say what holds a program back here."""
-    found = sandbox_in_force()
-    said = f"programs run under {found.strength}: {found.says}"
-    if found.strength is SandboxBackend.RLIMITS:
+    found = detect_sandbox()
+    said = f"programs run under {found.backend}: {found.says}"
+    if found.backend is SandboxBackend.RLIMITS:
         yield warning(AREA, f"{said} ({found.why})", found.advice)
     else:
         yield ok(AREA, said)
-    yield _users(found.strength)
-    yield _filter(found.strength)
+    yield _users(found.backend)
+    yield _filter(found.backend)
     limits = SandboxLimits()
     yield ok(
         AREA,
@@ -38,8 +38,8 @@ def check_sandbox(settings: Settings) -> Iterator[Finding]:
         yield problem(AREA, exposed, "commands are not served before that")
 
 
-def _users(strength: SandboxBackend) -> Finding:
-    users = users_in_force(strength)
+def _users(backend: SandboxBackend) -> Finding:
+    users = detect_users(backend)
     temporary = tempfile.gettempdir()
     if users.uids is not None and not is_enterable_by_all([Path(temporary, "folder")]):
         said = f"commands share the uid of the server: other users cannot enter {temporary}"
@@ -50,10 +50,10 @@ def _users(strength: SandboxBackend) -> Finding:
     return warning(AREA, said, users.advice) if users.advice else ok(AREA, said)
 
 
-def _filter(strength: SandboxBackend) -> Finding:
+def _filter(backend: SandboxBackend) -> Finding:
     if deny_filter(owns_files=False) is None:
         said = "no seccomp filter for this processor: programs may change the server's files"
         return warning(AREA, said, "run it on x86-64 or arm64, or under bubblewrap")
-    owns = users_in_force(strength).uids is not None
+    owns = detect_users(backend).uids is not None
     modes = "change modes only of their own files" if owns else "cannot change modes of files"
     return ok(AREA, f"seccomp: programs {modes}, watch no files, and limit no other process")

@@ -26,9 +26,13 @@ class StoreFacts(NamedTuple):
 
 async def read_inside(store: Store) -> StoreFacts:
     """Read what an open store knows of workers and queues."""
-    waiting = await store.list_jobs(JobFilter(DEFAULT_TENANT, state=State.QUEUED, limit=SAMPLE))
+    waiting = await store.jobs.list_jobs(
+        JobFilter(DEFAULT_TENANT, state=State.QUEUED, limit=SAMPLE)
+    )
     return StoreFacts(
-        await store.workers(), await store.queues(), frozenset(job.kind for job in waiting)
+        await store.workers.list_workers(),
+        await store.queues.list_queues(),
+        frozenset(job.kind for job in waiting),
     )
 
 

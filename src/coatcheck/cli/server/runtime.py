@@ -23,7 +23,7 @@ from coatcheck.http.app import create_http_app
 from coatcheck.http.protocol.timeouts import TimeoutProtocol, close_silent
 from coatcheck.http.surfaces.base import Surface
 from coatcheck.settings import Settings
-from coatcheck.tracing import start_tracing
+from coatcheck.tracing import tracing_from_environment
 from coatcheck.ui.pages import Cockpit
 from coatcheck.worker.attempts.runners import NewLoop
 from coatcheck.worker.worker import Worker
@@ -51,7 +51,6 @@ API_GRACE_S = 5
 
 def run_process(main: Coroutine[Any, Any, None]) -> None:
     """Run a process of ours to its end, on the fastest loop there is."""
-    start_tracing("coatcheck")
     raise_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(LOOK_FOR_CYCLES_AFTER, *gc.get_threshold()[1:])
@@ -73,7 +72,8 @@ async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
         surface.configure(settings)
     try:
         tidying = [surface.sweep for surface in surfaces]
-        async with lifespan.open_engine(app, settings, tidying) as engine:
+        tracing = tracing_from_environment("coatcheck")
+        async with lifespan.open_engine(app, settings, tidying, tracing) as engine:
             yield engine
     finally:
         for surface in surfaces:

@@ -17,12 +17,12 @@ from typing import IO
 
 from coatcheck.client.effects import Effects, Pause, open_stream, read_stream
 from coatcheck.client.responses import error_of
-from coatcheck.client.retry import RetryPolicy, is_final, is_permanent
+from coatcheck.client.retry import RequestRetryPolicy, is_final, is_permanent
 from coatcheck.client.wire import ApiRequest, ApiResponse, ConnectionLost
 from coatcheck.errors import UnexpectedAnswer
 
 
-def download(policy: RetryPolicy, path: str, file: IO[bytes]) -> Effects[None]:
+def download(policy: RequestRetryPolicy, path: str, file: IO[bytes]) -> Effects[None]:
     """Download the resource at a path into an empty file."""
     received = _Received(file)
     attempt = 0

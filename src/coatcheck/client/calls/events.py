@@ -17,7 +17,7 @@ from typing import Any
 from coatcheck.client.effects import Effects, Emit, Pause, open_stream, read_stream
 from coatcheck.client.event_stream import EventStreamParser, ServerSentEvent
 from coatcheck.client.responses import error_of
-from coatcheck.client.retry import RetryPolicy, is_final, is_permanent
+from coatcheck.client.retry import RequestRetryPolicy, is_final, is_permanent
 from coatcheck.client.wire import ApiRequest, ConnectionLost
 from coatcheck.errors import UnexpectedAnswer
 
@@ -43,7 +43,7 @@ class Event:
 
 
 def follow_events(
-    policy: RetryPolicy, path: str, after: int | None, on_finished: OnFinished
+    policy: RequestRetryPolicy, path: str, after: int | None, on_finished: OnFinished
 ) -> Effects[None]:
     """Emit every event after this number until the job finishes; then call `on_finished`."""
     log = _Log(after, on_finished)

@@ -20,7 +20,7 @@ from coatcheck.client.calls.webhooks import WebhookCalls
 from coatcheck.client.effects import Effects, Emit
 from coatcheck.client.new_job import NewJob, write_batch, write_job, write_json
 from coatcheck.client.responses import JOB_MEMBERS, read_json, read_object
-from coatcheck.client.retry import RetryPolicy
+from coatcheck.client.retry import RequestRetryPolicy
 from coatcheck.client.wire import JSON, JSON_HEADERS, ApiRequest
 from coatcheck.errors import Gone, InvalidInput, Unreachable
 from coatcheck.model.upload import Upload
@@ -56,7 +56,7 @@ class Page:
 class ApiCalls:
     """The calls of one client, as effects that a driver performs."""
 
-    def __init__(self, policy: RetryPolicy) -> None:
+    def __init__(self, policy: RequestRetryPolicy) -> None:
         self._policy = policy
         self._poll_length = PollLength()
         self.schedules = ScheduleCalls(policy)

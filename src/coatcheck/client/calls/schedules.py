@@ -10,7 +10,7 @@ from urllib.parse import quote
 from coatcheck.client.effects import Effects
 from coatcheck.client.new_job import NewJob, write_schedule
 from coatcheck.client.responses import read_object
-from coatcheck.client.retry import RetryPolicy
+from coatcheck.client.retry import RequestRetryPolicy
 from coatcheck.client.wire import JSON_HEADERS, ApiRequest
 
 Schedule = dict[str, Any]
@@ -37,7 +37,7 @@ class ScheduleOptions(TypedDict, total=False):
 class ScheduleCalls:
     """The calls on schedules, as effects that a driver performs."""
 
-    def __init__(self, policy: RetryPolicy) -> None:
+    def __init__(self, policy: RequestRetryPolicy) -> None:
         self._policy = policy
 
     def all(self) -> Effects[list[Schedule]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from coatcheck.client.effects import Effects, Pause, send_request
 from coatcheck.client.responses import JOB_MEMBERS, read_object
-from coatcheck.client.retry import RetryPolicy, is_final, is_permanent
+from coatcheck.client.retry import RequestRetryPolicy, is_final, is_permanent
 from coatcheck.client.wire import ApiRequest, ApiResponse, ConnectionLost
 
 LONGEST_POLL_S = 25.0
@@ -76,7 +76,7 @@ class _CutPolls:
 
 
 def wait_until_finished(
-    policy: RetryPolicy, poll_length: PollLength, path: str, timeout_s: float
+    policy: RequestRetryPolicy, poll_length: PollLength, path: str, timeout_s: float
 ) -> Effects[dict[str, Any]]:
     """Return a job once it is finished, or its last known document after the timeout.
 
@@ -121,7 +121,9 @@ def _is_cut(outcome: ApiResponse | ConnectionLost) -> bool:
     return outcome.status in _CUT_STATUSES
 
 
-def _pause_between(policy: RetryPolicy, response: ApiResponse, poll_s: float, early: int) -> float:
+def _pause_between(
+    policy: RequestRetryPolicy, response: ApiResponse, poll_s: float, early: int
+) -> float:
     """Return the pause before the next poll of an unfinished job."""
     if early:
         # The server responded before the poll was over: it is shutting down.

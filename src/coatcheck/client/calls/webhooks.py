@@ -13,7 +13,7 @@ from urllib.parse import quote
 from coatcheck.client.effects import Effects, send_request
 from coatcheck.client.new_job import write_json
 from coatcheck.client.responses import read_object
-from coatcheck.client.retry import RetryPolicy
+from coatcheck.client.retry import RequestRetryPolicy
 from coatcheck.client.wire import JSON_HEADERS, ApiRequest
 
 Webhook = dict[str, Any]
@@ -26,7 +26,7 @@ _ROOT = "/v1/webhooks"
 class WebhookCalls:
     """The calls on webhooks, as effects that a driver performs."""
 
-    def __init__(self, policy: RetryPolicy) -> None:
+    def __init__(self, policy: RequestRetryPolicy) -> None:
         self._policy = policy
 
     def create(self, url: str, events: Sequence[str] | None, description: str) -> Effects[Webhook]:

@@ -1,5 +1,5 @@
-"""JavaScript and TypeScript: read into the same places and statements as Python, and linked so.
+"""JavaScript and TypeScript: the reader and the linker, on the same constraints as for Python.
 
-What differs: names are hoisted, `this` is a parameter that is not written, objects are containers
-whose keys are attributes, modules are files that name each other by path.
+The differences: names are hoisted, `this` is an implicit parameter, objects are containers whose
+keys are attributes, and modules name each other by path.
 """

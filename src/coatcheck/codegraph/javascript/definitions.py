@@ -1,4 +1,4 @@
-"""Reading functions and classes of JavaScript and TypeScript."""
+"""Reads functions and classes of JavaScript and TypeScript."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from coatcheck.codegraph.javascript.expressions import (
     PROPERTY,
     JavaScriptExpressions,
 )
-from coatcheck.codegraph.python.names import LONGEST_SIGNATURE, not_too_deep
+from coatcheck.codegraph.python.names import MAX_SIGNATURE, depth_limited
 from coatcheck.codegraph.python.scopes import NameScope
-from coatcheck.codegraph.python.summary import Class, Function, Place
+from coatcheck.codegraph.summary import Class, Function, Var
 
 _SPACE = re.compile(r"\s+")
 _ARRAYS = {"Array", "ReadonlyArray", "Set", "Iterable", "Promise"}
@@ -24,16 +24,16 @@ _ACCESS = {"accessibility_modifier", "readonly", "override_modifier"}
 class JavaScriptDefinitions(JavaScriptExpressions):
     """Reads definitions."""
 
-    # The last: a method of an object that is written out, as opposed to `if (...) {`.
-    telling = re.compile(
+    # The last alternative is a method of an object literal, as opposed to `if (...) {`.
+    relevant = re.compile(
         rb"=>|\b(?:class|function|import|require|exports?|module)\b"
         rb"|\b(?!(?:if|for|while|switch|catch|with)\b)[\w$]+\s*\([^{}]*\)\s*[{:]"
     )
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
-        # What a parameter is taken apart into, when the body is read: (pattern, place).
-        self._patterns: dict[int, list[tuple[Node, Place]]] = {}
+        # Destructured parameters, which are bound when the body is read: (pattern, variable).
+        self._patterns: dict[int, list[tuple[Node, Var]]] = {}
 
     @abstractmethod
     def block(self, node: Node) -> None:
@@ -41,8 +41,8 @@ class JavaScriptDefinitions(JavaScriptExpressions):
 
     # --- functions
 
-    def function(self, node: Node) -> Place:
-        """Read a function where it stands; its body waits."""
+    def function(self, node: Node) -> Var:
+        """Read a function; queue its body."""
         scope = self.scope
         written = node.child_by_field_name("name")
         name = self.pending_name
@@ -61,15 +61,15 @@ class JavaScriptDefinitions(JavaScriptExpressions):
         is_arrow = node.type == "arrow_function"
         this = 0
         if not is_arrow:
-            this = self.place()
+            this = self.new_var()
             inner.assigned["this"] = [this]
             inner.bind("this", this)
-            if not takes_this and self.object_place:
-                self.copy(self.object_place, this)
+            if not takes_this and self.object_var:
+                self.copy(self.object_var, this)
         inner.first_parameter = this or scope.first_parameter
-        result = self.place()
-        self.hint(node.child_by_field_name("return_type"), result)
-        positional, rest, defaults, keeps = self._parameters(node, inner, this)
+        result = self.new_var()
+        self.annotate(node.child_by_field_name("return_type"), result)
+        positional, rest, defaults, stored_parameters = self._parameters(node, inner, this)
         if takes_this:
             positional.insert(0, ("this", this))
         self.summary.functions.append(
@@ -82,28 +82,28 @@ class JavaScriptDefinitions(JavaScriptExpressions):
                 tuple(defaults),
                 result,
                 (),
-                tuple(keeps),
-                self.place() if self._is_generator(node) else 0,
+                tuple(stored_parameters),
+                self.new_var() if self._is_generator(node) else 0,
                 any(child.type == "async" for child in node.children),
                 scope.owner if takes_this else -1,
             )
         )
         self.scopes.append(inner)
         self.waiting.append((node, inner))
-        place = self.place()
-        self.summary.function_values.append((place, inner.function))
-        return place
+        var = self.new_var()
+        self.summary.function_values.append((var, inner.function))
+        return var
 
     @staticmethod
     def _is_generator(node: Node) -> bool:
         return node.type.startswith("generator") or any(c.type == "*" for c in node.children)
 
     def _parameters(
-        self, node: Node, inner: NameScope, this: Place
-    ) -> tuple[list[tuple[str, Place]], Place, list[tuple[str, Place]], list[tuple[str, str]]]:
-        positional: list[tuple[str, Place]] = []
-        defaults: list[tuple[str, Place]] = []
-        keeps: list[tuple[str, str]] = []
+        self, node: Node, inner: NameScope, this: Var
+    ) -> tuple[list[tuple[str, Var]], Var, list[tuple[str, Var]], list[tuple[str, str]]]:
+        positional: list[tuple[str, Var]] = []
+        defaults: list[tuple[str, Var]] = []
+        stored_parameters: list[tuple[str, str]] = []
         rest = 0
         for index, child in enumerate(self._written_parameters(node)):
             pattern = child.child_by_field_name("pattern") or child
@@ -111,22 +111,22 @@ class JavaScriptDefinitions(JavaScriptExpressions):
             if child.type == "assignment_pattern":
                 pattern = child.child_by_field_name("left") or child
                 default = child.child_by_field_name("right")
-            place = self.place()
+            var = self.new_var()
             if pattern.type == "rest_pattern" and pattern.named_children:
-                rest = place
-                self._bind_parameter(pattern.named_children[0], place, inner)
+                rest = var
+                self._bind_parameter(pattern.named_children[0], var, inner)
                 continue
             name = self.text(pattern) if pattern.type == "identifier" else f"{{{index}}}"
             if name == "this":
                 continue
-            self._bind_parameter(pattern, place, inner)
-            self.hint(child.child_by_field_name("type"), place)
-            positional.append((name, place))
+            self._bind_parameter(pattern, var, inner)
+            self.annotate(child.child_by_field_name("type"), var)
+            positional.append((name, var))
             if default is not None:
                 defaults.append((name, self.expression(default)))
             if this and any(part.type in _ACCESS for part in child.children):
-                keeps.append((name, name))  # constructor(private name: Type)
-        return positional, rest, defaults, keeps
+                stored_parameters.append((name, name))  # constructor(private name: Type)
+        return positional, rest, defaults, stored_parameters
 
     def _written_parameters(self, node: Node) -> list[Node]:
         parameters = node.child_by_field_name("parameters")
@@ -135,53 +135,55 @@ class JavaScriptDefinitions(JavaScriptExpressions):
             return [alone] if alone is not None else []
         return [child for child in parameters.named_children if child.type != "comment"]
 
-    def _bind_parameter(self, pattern: Node, place: Place, inner: NameScope) -> None:
+    def _bind_parameter(self, pattern: Node, var: Var, inner: NameScope) -> None:
         if pattern.type == "identifier":
-            inner.assigned[self.text(pattern)] = [place]
-            inner.bind(self.text(pattern), place)
+            inner.assigned[self.text(pattern)] = [var]
+            inner.bind(self.text(pattern), var)
         else:
-            self._patterns.setdefault(inner.function, []).append((pattern, place))
+            self._patterns.setdefault(inner.function, []).append((pattern, var))
 
-    def read_waiting(self) -> None:
-        """Read the bodies of the functions; those may leave others to read."""
+    def read_bodies(self) -> None:
+        """Read the queued bodies, which may queue others."""
         while self.waiting:
             node, scope = self.waiting.popleft()
             self.scope = scope
             self.depth = 0
-            for pattern, place in self._patterns.pop(scope.function, ()):
-                self.declare(pattern, place)
+            for pattern, var in self._patterns.pop(scope.function, ()):
+                self.declare(pattern, var)
             body = node.child_by_field_name("body")
-            if body is not None and self.says_something(body):
+            if body is not None and self.has_effect(body):
                 if body.type == "statement_block":
                     self.block(body)
                 else:
-                    self.returned(self.expression(body))
-            self.settle(scope)
+                    self.add_return(self.expression(body))
+            self.resolve_pending(scope)
 
     @abstractmethod
-    def declare(self, pattern: Node, value: Place) -> None:
+    def declare(self, pattern: Node, value: Var) -> None:
         """Declare the variables of a pattern (statements.py)."""
 
-    def returned(self, place: Place) -> None:
-        """Note what the function being read returns."""
-        if not place or self.scope.function < 0:
+    def add_return(self, var: Var) -> None:
+        """Record a return value of the current function."""
+        if not var or self.scope.function < 0:
             return
         function = self.summary.functions[self.scope.function]
         for index, (_, parameter) in enumerate(function.positional):
-            if parameter == place:
-                passes = (*function.passes, index)
-                self.summary.functions[self.scope.function] = function._replace(passes=passes)
+            if parameter == var:
+                returned_parameters = (*function.returned_parameters, index)
+                self.summary.functions[self.scope.function] = function._replace(
+                    returned_parameters=returned_parameters
+                )
                 return
-        self.copy(place, function.result)
+        self.copy(var, function.result)
 
-    def generator_values(self) -> Place:
-        """Return the place of what the function being read yields."""
+    def generator_values(self) -> Var:
+        """Return the variable of the values that the current function yields."""
         if self.scope.function < 0:
             return 0
         return self.summary.functions[self.scope.function].yields
 
     def _signature(self, node: Node, name: str) -> str:
-        """Write names and types as they are written; default values are not structure."""
+        """Return the signature: names and types as written, without default values."""
         parts = []
         for child in self._written_parameters(node):
             pattern = child.child_by_field_name("pattern") or child
@@ -193,13 +195,13 @@ class JavaScriptDefinitions(JavaScriptExpressions):
             parts.append((self.text(pattern) if is_plain else "{}") + shown)
         returns = node.child_by_field_name("return_type")
         result = self.text(returns) if returns is not None else ""
-        return _SPACE.sub(" ", f"{name}({', '.join(parts)}){result}")[:LONGEST_SIGNATURE]
+        return _SPACE.sub(" ", f"{name}({', '.join(parts)}){result}")[:MAX_SIGNATURE]
 
     # --- types
 
-    def hint(self, annotation: Node | None, place: Place) -> None:  # noqa: C901
-        """Say what a place is annotated with: believed where nothing else is known of it."""
-        if annotation is None or not place:
+    def annotate(self, annotation: Node | None, var: Var) -> None:  # noqa: C901
+        """Record a variable's type, a fallback for an empty variable."""
+        if annotation is None or not var:
             return
         waiting = [annotation]
         while waiting:
@@ -207,15 +209,15 @@ class JavaScriptDefinitions(JavaScriptExpressions):
             if node.type in {"type_annotation", "union_type", "parenthesized_type"}:
                 waiting.extend(node.named_children)
             elif node.type == "type_identifier":
-                self.summary.hints.append((place, self.read_name(self.text(node))))
+                self.summary.annotations.append((var, self.read_name(self.text(node))))
             elif node.type == "nested_type_identifier":
                 first, *others = self.text(node).split(".")
                 loaded = self.read_name(first)
                 for other in others:
                     loaded = self.load(loaded, other, node)
-                self.summary.hints.append((place, loaded))
+                self.summary.annotations.append((var, loaded))
             elif node.type == "array_type":
-                self._hint_elements(node, place)
+                self._annotate_elements(node, var)
             elif node.type == "generic_type":
                 name = node.child_by_field_name("name")
                 arguments = node.child_by_field_name("type_arguments")
@@ -224,22 +226,22 @@ class JavaScriptDefinitions(JavaScriptExpressions):
                 if self.text(name) == "Promise":
                     waiting.extend(arguments.named_children)
                 elif self.text(name) in _ARRAYS:
-                    self._hint_elements(arguments, place)
+                    self._annotate_elements(arguments, var)
                 else:
                     waiting.append(name)
 
-    @not_too_deep(None)
-    def _hint_elements(self, node: Node, place: Place) -> None:
-        """Hint what is in the brackets as the elements of a place."""
-        element = self.place()
+    @depth_limited(None)
+    def _annotate_elements(self, node: Node, var: Var) -> None:
+        """Record the type argument as the type of a variable's elements."""
+        element = self.new_var()
         for one in node.named_children[:1]:
-            self.hint(one, element)
+            self.annotate(one, element)
         holder = self.container("list", [(None, 0, element)])
-        self.summary.hints.append((place, -holder))
+        self.summary.annotations.append((var, -holder))
 
     # --- classes
 
-    def class_(self, node: Node) -> Place:
+    def class_(self, node: Node) -> Var:
         """Read a class; fields are set on each instance."""
         written = node.child_by_field_name("name")
         name = self.text(written) if written is not None else self.pending_name
@@ -249,36 +251,36 @@ class JavaScriptDefinitions(JavaScriptExpressions):
             outer.lambdas += 1
             name = f"<class{outer.lambdas}>"
         bases, shown = self._bases(node)
-        definition = self.define("class", name, node, f"{name}{shown}"[:LONGEST_SIGNATURE])
-        inner = NameScope("class", outer, definition, outer.runner)
+        definition = self.define("class", name, node, f"{name}{shown}"[:MAX_SIGNATURE])
+        inner = NameScope("class", outer, definition, outer.caller)
         inner.owner = index = len(self.summary.classes)
         self.scopes.append(inner)
         self.summary.classes.append(Class(definition, (), 0, (), ()))
-        place = self.place()
-        self.summary.class_values.append((place, index))
-        this = self.place()
-        self.summary.instances.append((this, place))
+        var = self.new_var()
+        self.summary.class_values.append((var, index))
+        this = self.new_var()
+        self.summary.instances.append((this, var))
         inner.bind("this", this)
         inner.captured["this"] = this
         inner.first_parameter = this
         self.scope = inner
         body = node.child_by_field_name("body")
         for member in body.named_children if body is not None else ():
-            self._member(member, this, place)
+            self._member(member, this, var)
         inner.assigned.pop("this", None)
-        self.settle(inner)
+        self.resolve_pending(inner)
         self.scope = outer
         self.summary.classes[index] = Class(
             definition,
             tuple(base for base in bases if base),
             0,
-            tuple((name, self.outside(inner, name)) for name in inner.assigned),
+            tuple((name, self.shared_var(inner, name)) for name in inner.assigned),
             (),
         )
-        return place
+        return var
 
-    def _bases(self, node: Node) -> tuple[list[Place], str]:
-        bases: list[Place] = []
+    def _bases(self, node: Node) -> tuple[list[Var], str]:
+        bases: list[Var] = []
         names: list[str] = []
         for heritage in node.named_children:
             if heritage.type != "class_heritage":
@@ -295,7 +297,7 @@ class JavaScriptDefinitions(JavaScriptExpressions):
                     names.append(self.text(base))
         return bases, f" extends {', '.join(names)}" if names else ""
 
-    def _member(self, node: Node, this: Place, cls: Place) -> None:
+    def _member(self, node: Node, this: Var, cls: Var) -> None:
         words = {child.type for child in node.children}
         if node.type == "method_definition":
             key = node.child_by_field_name("name")
@@ -309,13 +311,13 @@ class JavaScriptDefinitions(JavaScriptExpressions):
             if key is None:
                 return
             name = self.property_name(key)
-            place = self.named(name, value) if value is not None else self.place()
-            annotated = self.place()
-            self.copy(place, annotated)
-            self.hint(node.child_by_field_name("type"), annotated)
+            var = self.named_expression(name, value) if value is not None else self.new_var()
+            annotated = self.new_var()
+            self.copy(var, annotated)
+            self.annotate(node.child_by_field_name("type"), annotated)
             target = cls if "static" in words else this
             line = node.start_point.row + 1
-            self.summary.stores.append((target, name, annotated, self.scope.runner, line))
+            self.summary.stores.append((target, name, annotated, self.scope.caller, line))
         elif node.type == "class_static_block":
             for child in node.named_children:
                 self.block(child)
@@ -325,25 +327,25 @@ class JavaScriptDefinitions(JavaScriptExpressions):
     def _add_method(self, name: str, node: Node, words: set[str]) -> None:
         scope = self.scope
         value = self.function(node)
-        runner, line = scope.runner, node.start_point.row + 1
+        caller, line = scope.caller, node.start_point.row + 1
         if "set" in words:
             before = scope.assigned.get(name, [])
             if before:
                 setter = self.load(before[-1], "setter", node)
-                made = self.place()
-                self.summary.decorations.append((made, setter, value, runner, line))
+                made = self.new_var()
+                self.summary.decorations.append((made, setter, value, caller, line))
             return
         if words & {"static", "get"}:
-            wrapper = self.outside(self.module, PROPERTY if "get" in words else CLASS_METHOD)
-            made = self.place()
-            self.summary.decorations.append((made, wrapper, value, runner, line))
+            wrapper = self.shared_var(self.module, PROPERTY if "get" in words else CLASS_METHOD)
+            made = self.new_var()
+            self.summary.decorations.append((made, wrapper, value, caller, line))
             value = made
         scope.assigned[name] = [value]
 
-    def super_(self) -> Place:
-        """Return what `super` is here."""
+    def super_(self) -> Var:
+        """Return the variable of `super`."""
         if self.scope.owner < 0:
             return 0
-        result = self.place()
+        result = self.new_var()
         self.summary.supers.append((result, self.scope.owner, self.read_name("this")))
         return result

@@ -1,4 +1,4 @@
-"""Reading expressions of JavaScript and TypeScript; each returns the place of its value."""
+"""Reads expressions of JavaScript and TypeScript; each returns the variable of its value."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from tree_sitter import Node
 
-from coatcheck.codegraph.python.names import DEEPEST, LONGEST_CONSTANT, Names
-from coatcheck.codegraph.python.summary import Element, Key, Place
+from coatcheck.codegraph.python.names import MAX_CONSTANT_LENGTH, MAX_DEPTH, Names
+from coatcheck.codegraph.summary import Element, Key, Var
 
 _CHAINS = {
     "call_expression": "function",
@@ -20,7 +20,7 @@ _CHAINS = {
     "as_expression": None,
     "satisfies_expression": None,
 }
-# Most words are not assigned to: nothing is tried again with a part of one.
+# Possessive, so that the search does not retry with part of a word.
 _ASSIGNED = re.compile(rb"(?<![.\w$])([A-Za-z_$][\w$]*+)\s*+(?:=(?![=>])|[-+*/|&?]{1,2}=)")
 _DECLARED = re.compile(rb"\b(?:const|let|var)\s++([A-Za-z_$][\w$]*+)\s*+=(?![=>])")
 FUNCTIONS = {
@@ -31,7 +31,7 @@ FUNCTIONS = {
     "generator_function_declaration",
     "method_definition",
 }
-# A place in `unknown_names` under these names is what decorates a member of a class.
+# A variable in `unknown_names` under these names decorates a member of a class.
 CLASS_METHOD, PROPERTY = "%classmethod", "%property"
 
 
@@ -41,7 +41,7 @@ class JavaScriptExpressions(Names, ABC):
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
         self.shared = self._reassigned(source)
-        self._readers: dict[str, Callable[[Node], Place]] = {
+        self._readers: dict[str, Callable[[Node], Var]] = {
             "identifier": lambda node: self.read_name(self.text(node)),
             "shorthand_property_identifier": lambda node: self.read_name(self.text(node)),
             "this": lambda _: self.read_name("this"),
@@ -69,7 +69,7 @@ class JavaScriptExpressions(Names, ABC):
 
     @staticmethod
     def _reassigned(source: bytes) -> set[str]:
-        """Return the names that are assigned after they are declared, maybe by other functions."""
+        """Return the names that are assigned after their declaration, maybe by other functions."""
         counts: dict[bytes, int] = {}
         for name in _ASSIGNED.findall(source):
             counts[name] = counts.get(name, 0) + 1
@@ -78,35 +78,35 @@ class JavaScriptExpressions(Names, ABC):
         return {name.decode() for name, count in counts.items() if count > 0}
 
     @abstractmethod
-    def function(self, node: Node) -> Place:
-        """Read a function where it stands (definitions.py)."""
+    def function(self, node: Node) -> Var:
+        """Read a function (definitions.py)."""
 
     @abstractmethod
-    def class_(self, node: Node) -> Place:
+    def class_(self, node: Node) -> Var:
         """Read a class (definitions.py)."""
 
     @abstractmethod
-    def super_(self) -> Place:
-        """Return what `super` is here (definitions.py)."""
+    def super_(self) -> Var:
+        """Return the variable of `super` (definitions.py)."""
 
     @abstractmethod
-    def bind_target(self, target: Node, value: Place) -> None:
-        """Assign to whatever stands on the left (statements.py)."""
+    def bind_target(self, target: Node, value: Var) -> None:
+        """Assign to a target (statements.py)."""
 
     @abstractmethod
-    def generator_values(self) -> Place:
-        """Return the place of what the function being read yields (definitions.py)."""
+    def generator_values(self) -> Var:
+        """Return the variable of the values that the current function yields (definitions.py)."""
 
-    def named(self, name: str, node: Node) -> Place:
-        """Read an expression whose value takes a name, as functions and classes do."""
+    def named_expression(self, name: str, node: Node) -> Var:
+        """Read an expression that takes a name, as functions and classes do."""
         self.pending_name = name
-        place = self.expression(node)
+        var = self.expression(node)
         self.pending_name = None
-        return place
+        return var
 
     pending_name: str | None = None
 
-    def expression(self, node: Node) -> Place:
+    def expression(self, node: Node) -> Var:
         """Read an expression."""
         kind = node.type
         if kind == "identifier":
@@ -115,7 +115,7 @@ class JavaScriptExpressions(Names, ABC):
             self.pending_name = None
         self.depth += 1
         try:
-            if self.depth > DEEPEST:
+            if self.depth > MAX_DEPTH:
                 self.too_deep_line = self.too_deep_line or node.start_point.row + 1
                 return 0
             if kind in _CHAINS:
@@ -125,14 +125,14 @@ class JavaScriptExpressions(Names, ABC):
         finally:
             self.depth -= 1
 
-    def _discard(self, node: Node) -> Place:
+    def _discard(self, node: Node) -> Var:
         for child in node.named_children:
             self.expression(child)
         return 0
 
     # --- chains
 
-    def _chain(self, node: Node) -> Place:
+    def _chain(self, node: Node) -> Var:
         links = []
         while node.type in _CHAINS:
             field = _CHAINS[node.type]
@@ -144,77 +144,77 @@ class JavaScriptExpressions(Names, ABC):
             if inner is None:
                 break
             node = inner
-        place = self.expression(node) if not links or node is not links[-1] else 0
+        var = self.expression(node) if not links or node is not links[-1] else 0
         is_super = node.type == "super"
         for link in reversed(links):
             if link.type == "call_expression":
                 if is_super:
-                    place = self.load(place, "__init__", link)
-                place = self._call(link, place)
+                    var = self.load(var, "__init__", link)
+                var = self._call(link, var)
             elif link.type == "member_expression":
                 name = link.child_by_field_name("property")
-                place = self.load(place, self.text(name), link) if name is not None else 0
+                var = self.load(var, self.text(name), link) if name is not None else 0
             else:
-                place = self._subscript(link, place)
+                var = self._subscript(link, var)
             is_super = False
-        return place
+        return var
 
-    def load(self, base: Place, attribute: str, node: Node) -> Place:
-        """Read an attribute."""
+    def load(self, base: Var, attribute: str, node: Node) -> Var:
+        """Load an attribute."""
         if not base:
             return 0
-        result = self.place()
+        result = self.new_var()
         line = node.end_point.row + 1
-        self.summary.loads.append((result, base, attribute, self.scope.runner, line))
+        self.summary.loads.append((result, base, attribute, self.scope.caller, line))
         return result
 
-    def _subscript(self, node: Node, base: Place) -> Place:
+    def _subscript(self, node: Node, base: Var) -> Var:
         key = node.child_by_field_name("index")
-        place = self.expression(key) if key is not None else 0
+        var = self.expression(key) if key is not None else 0
         if not base or key is None:
             return 0
-        result = self.place()
-        line, runner = node.start_point.row + 1, self.scope.runner
-        self.summary.items.append((result, base, self.written(key), place, runner, line))
+        result = self.new_var()
+        line, caller = node.start_point.row + 1, self.scope.caller
+        self.summary.items.append((result, base, self.literal_var(key), var, caller, line))
         return result
 
-    def written(self, node: Node) -> Key:
-        """Return a key that is written out."""
+    def literal_var(self, node: Node) -> Key:
+        """Return a literal key."""
         if node.type == "number":
             text = self.text(node)
             return int(text) if text.isdigit() else None
-        if node.type == "string" and node.end_byte - node.start_byte < LONGEST_CONSTANT:
+        if node.type == "string" and node.end_byte - node.start_byte < MAX_CONSTANT_LENGTH:
             return self.text(node)[1:-1]
         return None
 
-    def _call(self, node: Node, callee: Place) -> Place:
+    def _call(self, node: Node, callee: Var) -> Var:
         function = node.child_by_field_name("function")
         arguments = node.child_by_field_name("arguments")
         required = self._required(function, arguments)
         if required is not None:
-            place = self.place()
-            runner, line = self.scope.runner, node.start_point.row + 1
-            self.summary.imports.append((place, 0, required, None, runner, line))
-            return place
+            var = self.new_var()
+            caller, line = self.scope.caller, node.start_point.row + 1
+            self.summary.imports.append((var, 0, required, None, caller, line))
+            return var
         return self.call(node, callee, arguments)
 
-    def call(self, node: Node, callee: Place, arguments: Node | None) -> Place:
-        """Note a call of a place with the arguments that are written."""
-        positional: list[Place] = []
+    def call(self, node: Node, callee: Var, arguments: Node | None) -> Var:
+        """Record a call of a variable with arguments."""
+        positional: list[Var] = []
         if arguments is not None and arguments.type == "arguments":
             for argument in arguments.named_children:
                 if argument.type == "spread_element":
                     inner = self.expression(argument.named_children[0])
-                    positional.append(-(inner or self.place()))
+                    positional.append(-(inner or self.new_var()))
                 elif argument.type != "comment":
                     positional.append(self.expression(argument))
         elif arguments is not None:
             self.expression(arguments)
         if not callee:
             return 0
-        result = self.place()
+        result = self.new_var()
         line = node.start_point.row + 1
-        self.summary.calls.append((result, callee, tuple(positional), (), self.scope.runner, line))
+        self.summary.calls.append((result, callee, tuple(positional), (), self.scope.caller, line))
         return result
 
     def _required(self, function: Node | None, arguments: Node | None) -> str | None:
@@ -226,16 +226,16 @@ class JavaScriptExpressions(Names, ABC):
         ):
             return None
         given = arguments.named_children
-        written = self.written(given[0]) if len(given) == 1 else None
+        written = self.literal_var(given[0]) if len(given) == 1 else None
         return written if isinstance(written, str) else None
 
-    def _new(self, node: Node) -> Place:
+    def _new(self, node: Node) -> Var:
         constructor = node.child_by_field_name("constructor")
         callee = self.expression(constructor) if constructor is not None else 0
         return self.call(node, callee, node.child_by_field_name("arguments"))
 
-    def _jsx(self, node: Node) -> Place:
-        """Read an element: a component of ours is called with its properties."""
+    def _jsx(self, node: Node) -> Var:
+        """Read an element: a component of the archive is called with its properties."""
         name = node.child_by_field_name("name")
         callee = 0
         if name is not None and (self.text(name)[:1].isupper() or name.type != "identifier"):
@@ -253,23 +253,23 @@ class JavaScriptExpressions(Names, ABC):
                 self._discard(child)
         if not callee:
             return 0
-        given = self.place()
+        given = self.new_var()
         self.summary.containers.append((given, "object", tuple(properties)))
-        result = self.place()
+        result = self.new_var()
         line = node.start_point.row + 1
-        self.summary.calls.append((result, callee, (given,), (), self.scope.runner, line))
+        self.summary.calls.append((result, callee, (given,), (), self.scope.caller, line))
         return result
 
     # --- operators
 
-    def _ternary(self, node: Node) -> Place:
+    def _ternary(self, node: Node) -> Var:
         condition = node.child_by_field_name("condition")
         if condition is not None:
             self.expression(condition)
         parts = [node.child_by_field_name(name) for name in ("consequence", "alternative")]
         return self.join([self.expression(part) for part in parts if part is not None])
 
-    def _binary(self, node: Node) -> Place:
+    def _binary(self, node: Node) -> Var:
         links = []
         while node.type == "binary_expression":
             links.append(node)
@@ -277,65 +277,66 @@ class JavaScriptExpressions(Names, ABC):
             if left is None:
                 break
             node = left
-        place = self.expression(node) if node is not links[-1] else 0
+        var = self.expression(node) if node is not links[-1] else 0
         for link in reversed(links):
             right = link.child_by_field_name("right")
             operator = link.child_by_field_name("operator")
             value = self.expression(right) if right is not None else 0
             kind = operator.type if operator is not None else ""
-            if kind in {"||", "??"}:
-                place = self.join([place, value])
-            else:
-                place = value if kind == "&&" else 0
-        return place
+            var = self.join([var, value]) if kind in {"||", "??"} else value * (kind == "&&")
+        return var
 
-    def _assignment(self, node: Node) -> Place:
+    def _assignment(self, node: Node) -> Var:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if left is None or right is None:
             return 0
         name = left if left.type == "identifier" else left.child_by_field_name("property")
-        value = self.named(self.text(name), right) if name is not None else self.expression(right)
+        value = (
+            self.named_expression(self.text(name), right)
+            if name is not None
+            else self.expression(right)
+        )
         self.bind_target(left, value)
         return value
 
-    def _await(self, node: Node) -> Place:
+    def _await(self, node: Node) -> Var:
         value = self.expression(node.named_children[0]) if node.named_children else 0
         if not value:
             return 0
-        result = self.place()
-        self.summary.awaits.append((result, value, self.scope.runner, node.start_point.row + 1))
+        result = self.new_var()
+        self.summary.awaits.append((result, value, self.scope.caller, node.start_point.row + 1))
         return result
 
-    def _yield(self, node: Node) -> Place:
+    def _yield(self, node: Node) -> Var:
         yields = self.generator_values()
         value = self.expression(node.named_children[0]) if node.named_children else 0
         if any(child.type == "*" for child in node.children) and value:
-            element = self.place()
-            line, runner = node.start_point.row + 1, self.scope.runner
-            self.summary.iterations.append((element, value, False, runner, line))
+            element = self.new_var()
+            line, caller = node.start_point.row + 1, self.scope.caller
+            self.summary.iterations.append((element, value, False, caller, line))
             value = element
         self.copy(value, yields)
         return 0
 
-    def _sequence(self, node: Node) -> Place:
-        places = [self.expression(child) for child in node.named_children]
-        return places[-1] if places else 0
+    def _sequence(self, node: Node) -> Var:
+        operands = [self.expression(child) for child in node.named_children]
+        return operands[-1] if operands else 0
 
     # --- literals
 
-    def _string(self, node: Node) -> Place:
-        written = self.written(node)
+    def _string(self, node: Node) -> Var:
+        written = self.literal_var(node)
         return self.constant(written) if isinstance(written, str) else self.typed("str")
 
-    def _template(self, node: Node) -> Place:
+    def _template(self, node: Node) -> Var:
         self._discard(node)
         return self.typed("str")
 
-    def _number(self, node: Node) -> Place:
-        written = self.written(node)
+    def _number(self, node: Node) -> Var:
+        written = self.literal_var(node)
         return self.constant(written) if written is not None else self.typed("float")
 
-    def _array(self, node: Node) -> Place:
+    def _array(self, node: Node) -> Var:
         elements: list[Element] = []
         known = True
         for child in node.named_children:
@@ -349,28 +350,28 @@ class JavaScriptExpressions(Names, ABC):
                 elements.append((key, 0, self.expression(child)))
         return self.container("list", elements)
 
-    def container(self, kind: str, elements: list[Element]) -> Place:
-        """Make a container."""
-        result = self.place()
+    def container(self, kind: str, elements: list[Element]) -> Var:
+        """Create a container."""
+        result = self.new_var()
         self.summary.containers.append((result, kind, tuple(elements)))
         return result
 
-    def _object(self, node: Node) -> Place:
-        """Read an object; its functions have it as their `this`."""
+    def _object(self, node: Node) -> Var:
+        """Read an object literal, the `this` of its functions."""
         elements: list[Element] = []
-        result = self.place()
-        outer, self.object_place = self.object_place, result
+        result = self.new_var()
+        outer, self.object_var = self.object_var, result
         for child in node.named_children:
             if child.type == "pair":
                 key, value = child.child_by_field_name("key"), child.child_by_field_name("value")
                 if key is None or value is None:
                     continue
                 if key.type == "computed_property_name":
-                    key_place = self.expression(key.named_children[0])
-                    elements.append((None, key_place, self.expression(value)))
+                    key_var = self.expression(key.named_children[0])
+                    elements.append((None, key_var, self.expression(value)))
                     continue
                 name = self.property_name(key)
-                elements.append((name, 0, self.named(name, value)))
+                elements.append((name, 0, self.named_expression(name, value)))
             elif child.type == "shorthand_property_identifier":
                 name = self.text(child)
                 elements.append((name, 0, self.read_name(name)))
@@ -380,13 +381,13 @@ class JavaScriptExpressions(Names, ABC):
                     elements.append((self.property_name(key), 0, self.function(child)))
             elif child.type == "spread_element":
                 elements.append((None, -1, self.expression(child.named_children[0])))
-        self.object_place = outer
+        self.object_var = outer
         self.summary.containers.append((result, "object", tuple(elements)))
         return result
 
-    object_place: Place = 0
+    object_var: Var = 0
 
     def property_name(self, node: Node) -> str:
-        """Return the name of a property, without its quotes."""
+        """Return the name of a property, without quotes."""
         text = self.text(node)
         return text[1:-1] if node.type == "string" else text

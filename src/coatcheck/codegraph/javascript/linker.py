@@ -1,4 +1,4 @@
-"""Linking files of JavaScript and TypeScript: which file an import finds, and what objects do."""
+"""The linker for JavaScript and TypeScript: import resolution, and the behavior of objects."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import posixpath
 
 from coatcheck.codegraph.javascript.expressions import CLASS_METHOD, PROPERTY
 from coatcheck.codegraph.javascript.statements import WHOLE
-from coatcheck.codegraph.python.archive import Module, SourceArchive
-from coatcheck.codegraph.python.attributes import Load
-from coatcheck.codegraph.python.call_sites import Site
-from coatcheck.codegraph.python.containers import ContainerValue
-from coatcheck.codegraph.python.functions import LinkedFunction
-from coatcheck.codegraph.python.linker import Linker
-from coatcheck.codegraph.python.objects import ObjectKind
-from coatcheck.codegraph.python.summary import Shelved
+from coatcheck.codegraph.points_to import kinds
+from coatcheck.codegraph.points_to.archive import Module, SourceArchive
+from coatcheck.codegraph.points_to.attributes import Load, Store
+from coatcheck.codegraph.points_to.call_sites import CallSite
+from coatcheck.codegraph.points_to.linker import Linker
+from coatcheck.codegraph.points_to.program import Container, LinkedFunction
+from coatcheck.codegraph.summary import Key, PackedSummary
 
 _ENDINGS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".d.ts")
 _GLOBALS_WORDS = (
@@ -28,7 +27,7 @@ _GLOBALS_WORDS = (
     "Float64Array ArrayBuffer DataView eval"
 )
 _GLOBALS = frozenset(_GLOBALS_WORDS.split())
-# Methods of arrays that call their first argument with an element, and what they hand back.
+# Methods of arrays that call their first argument with an element, and their results.
 _CALLING = {
     "map": "made", "flatMap": "made", "forEach": None, "filter": "same", "find": "element",
     "findLast": "element", "some": None, "every": None, "findIndex": None, "sort": "same",
@@ -36,10 +35,9 @@ _CALLING = {
 
 
 class JavaScriptArchive(SourceArchive):
-    """Finds modules by the path that an import writes."""
+    """Resolves imports by path."""
 
-    def __init__(self, summaries: dict[str, Shelved], other_files: set[str]) -> None:
-        del other_files
+    def __init__(self, summaries: dict[str, PackedSummary]) -> None:
         self.modules = []
         self._by_path: dict[str, Module] = {}
         for path in sorted(summaries):
@@ -50,166 +48,167 @@ class JavaScriptArchive(SourceArchive):
             self._by_path[path] = module
 
     def submodule(self, package: Module, name: str) -> Module | None:
-        """Return None: a module of JavaScript holds no others."""
+        """Return None: a module of JavaScript has no submodules."""
         del package, name
         return None
 
     def absolute(self, importer: Module, name: str) -> Module | None:
-        """Return the file that a specifier names; None for packages."""
+        """Return the file that a specifier names, or None for a package."""
         if not name.startswith("."):
             return None
         path = posixpath.normpath(posixpath.join(importer.folder, name))
         stem, _, ending = path.rpartition(".")
         candidates = [path, *(path + ending for ending in _ENDINGS)]
         if ending in {"js", "mjs", "cjs", "jsx"}:
-            # TypeScript names the file that will be there once it is compiled.
+            # TypeScript names the compiled file.
             candidates.extend(stem + other for other in _ENDINGS)
         candidates.extend(f"{path}/index{other}" for other in _ENDINGS)
         return next((self._by_path[one] for one in candidates if one in self._by_path), None)
 
 
 class JavaScriptLinker(Linker):
-    """Links the files of an archive."""
+    """Links JavaScript and TypeScript."""
 
-    makes_all_constructors = True
+    implicit_constructors = True
 
-    def _link_unknown(self, module: Module, place: int, name: str) -> None:
+    def _link_unknown(self, module: Module, var: int, name: str) -> None:
         del module
         if name == CLASS_METHOD:
-            self.add(place, self.objects.make(ObjectKind.BUILTIN, "classmethod"))
+            self.add(var, self.make(kinds.BUILTIN, "classmethod"))
         elif name == PROPERTY:
-            self.add(place, self.objects.make(ObjectKind.BUILTIN, "property"))
+            self.add(var, self.make(kinds.BUILTIN, "property"))
         elif name in _GLOBALS:
-            self.add(place, self.objects.make(ObjectKind.BUILTIN, name))
+            self.add(var, self.make(kinds.BUILTIN, name))
 
     def _link_import(
-        self, module: Module, place: int, dots: int, name: str, attribute: str | None, line: int
+        self, module: Module, var: int, dots: int, name: str, attribute: str | None, line: int
     ) -> None:
         found = self._find(module, dots, name)
         if found is None and name.startswith("."):
-            return  # of the archive, but not in it
-        if found is None and attribute == "default" and place:
+            return  # in the project, but not in the archive
+        if found is None and attribute == "default" and var:
             self._note_import(module, name, line)
-            self.add(place, self.external(name))
+            self.add(var, self.external(name))
             return
-        super()._link_import(module, place, dots, name, attribute, line)
-        whole = self.export(found, WHOLE) if place and found is not None else None
+        super()._link_import(module, var, dots, name, attribute, line)
+        whole = found.exports.get(WHOLE) if var and found is not None else None
         if found is not None and whole is not None:
-            has_name = attribute is not None and self.export(found, attribute) is not None
+            has_name = attribute is not None and found.exports.get(attribute) is not None
             if attribute is None or (attribute == "default" and not has_name):
-                self.copy(whole, place)
+                self.copy(whole, var)
             elif not has_name:
-                self.watch(whole, self.on_load, (place, self.words[attribute], 0, line))
+                self.subscribe(whole, self.on_load, (var, attribute, 0, line))
 
     # --- objects
 
     def on_load(self, value: int, load: Load) -> None:
-        """Send `value.attribute` to the load's result."""
-        result, attribute = load[0], self.words.at[load[1]]
-        kind = self.objects.kind[value]
+        """Load an attribute of a value."""
+        result, attribute, _, _ = load
+        kind = self.kind[value]
         container = self.container_of(value)
         if container is not None and container.kind == "object":
             self.get(container, attribute, result)
         elif (kind in _CALLABLE and attribute in {"call", "apply", "bind"}) or (
-            kind is ObjectKind.COROUTINE and attribute in {"then", "catch", "finally"}
+            kind == kinds.COROUTINE and attribute in {"then", "catch", "finally"}
         ):
-            self.add(result, self.objects.make(ObjectKind.METHOD_OF, value, attribute))
+            self.add(result, self.make(kinds.METHOD_OF, value, attribute))
         else:
             super().on_load(value, load)
 
-    def on_store(self, value: int, data: tuple[int, int, int, int]) -> None:
-        """Store a place's values in `value.attribute`."""
+    def on_store(self, value: int, store: Store) -> None:
+        """Store a variable in an attribute of a value."""
         container = self.container_of(value)
         if container is not None and container.kind == "object":
-            self.put(container, self.words.at[data[0]], data[1])
+            self.put(container, store[0], store[1])
         else:
-            super().on_store(value, data)
+            super().on_store(value, store)
 
-    def on_item(self, value: int, data: tuple[int, int, int, int, int]) -> None:
-        """Send `value[key]` to a place."""
-        result, number, _, runner, line = data
-        key = self.words.at[number]
-        if isinstance(key, str) and self.objects.kind[value] in {
-            ObjectKind.INSTANCE,
-            ObjectKind.MODULE,
+    def on_item(self, value: int, data: tuple[int, Key, int, int, int]) -> None:
+        """Load `value[key]`."""
+        result, key, _, caller, line = data
+        if isinstance(key, str) and self.kind[value] in {
+            kinds.INSTANCE,
+            kinds.MODULE,
         }:
-            self.on_load(value, (result, number, runner, line))
+            self.on_load(value, (result, key, caller, line))
         else:
             super().on_item(value, data)
 
-    def iterate(self, value: int, result: int, runner: int, line: int) -> None:
-        """Send what iterating over a value yields to a place."""
+    def iterate(self, value: int, result: int, caller: int, line: int) -> None:
+        """Send the elements of an iterable value to a variable."""
         container = self.container_of(value)
         if container is None or container.kind != "object":
-            super().iterate(value, result, runner, line)
+            super().iterate(value, result, caller, line)
 
     # --- calls
 
-    def call_function(self, function: LinkedFunction, receiver: int | None, site: Site) -> None:
-        """Call a function; a method that is called on nothing has no `this`."""
+    def call_function(self, function: LinkedFunction, receiver: int | None, site: CallSite) -> None:
+        """Call a function; a method called without receiver has no `this`."""
         if receiver is None and function.owner >= 0:
-            site = self.sites.new(
-                site.result, (0, *site.positional), site.keywords, site.runner, site.line,
-                self.sites.callee(site.number),
-            )  # fmt: skip
+            positional = (0, *site.positional)
+            site = CallSite(
+                site.result, positional, site.keywords, site.caller, site.line, site.callee
+            )
         super().call_function(function, receiver, site)
 
-    def call_outside(self, value: int, site: Site) -> None:
-        """Call a global, or something that was imported."""
-        kind = self.objects.kind[value]
-        name = self.objects.first[value]
-        if kind is ObjectKind.METHOD_OF:
+    def call_outside(self, value: int, site: CallSite) -> None:
+        """Call a global or an imported object."""
+        kind = self.kind[value]
+        name = self.first[value]
+        if kind == kinds.METHOD_OF:
             self.call_method_of(value, site)
-        elif kind is ObjectKind.EXTERNAL:
+        elif kind == kinds.EXTERNAL:
             self.edge(site, name.removesuffix(".__init__"))
-        elif kind is ObjectKind.BUILTIN and self.sites.is_silent(site.number):
+        elif kind == kinds.BUILTIN and site.is_declaration:
             super().call_outside(value, site)
-        elif kind is ObjectKind.BUILTIN:
+        elif kind == kinds.BUILTIN:
             self.edge(site, f"<builtin>.{name}")
             self._call_global(name, site)
 
-    def _call_global(self, name: str, site: Site) -> None:
+    def _call_global(self, name: str, site: CallSite) -> None:
         first = site.positional[0] if site.positional else 0
         if name == "Promise" and first > 0:
-            self.call_place(first, self.site(site.runner, site.line, 0, 0))
+            self.call_var(first, self.site(site.caller, site.line, 0, 0))
         elif name == "Promise.all" and first > 0:
-            value, container = self.made_by(site, "list")
+            value, container = self.container_at(site, "list")
             element = self._elements(first, site)
-            self.watch(element, self.on_await, (container.any, site.runner, site.line))
+            self.subscribe(element, self.on_await, (container.any, site.caller, site.line))
             self.add(site.result, value)
         elif name in {"Promise.resolve", "Object.freeze", "Object.assign"} and first > 0:
             self.copy(first, site.result)
         elif name in {"Object.values", "Array.from", "Set", "Array.of"} and first > 0:
-            value, container = self.made_by(site, "list")
-            self.watch(first, self._on_values, (container.number,))
+            value, container = self.container_at(site, "list")
+            self.subscribe(first, self._on_values, container)
             self.add(site.result, value)
         elif name == "Map":
-            value, _ = self.made_by(site, "dict")
+            value, _ = self.container_at(site, "dict")
             self.add(site.result, value)
 
-    def _on_values(self, value: int, data: tuple[int]) -> None:
+    def _on_values(self, value: int, container: Container) -> None:
         other = self.container_of(value)
         if other is not None:
-            self.copy(other.all, self.containers[data[0]].any)
+            self.copy(other.all, container.any)
 
     def on_await(self, value: int, data: tuple[int, int, int]) -> None:
-        """Send what `await value` comes to, to a place; what is no promise is itself."""
-        if self.objects.kind[value] in {ObjectKind.COROUTINE, ObjectKind.GENERATOR}:
+        """Send the result of `await value` to a variable; a value that is no promise is its own
+        result.
+        """
+        if self.kind[value] in {kinds.COROUTINE, kinds.GENERATOR}:
             super().on_await(value, data)
         else:
             self.add(data[0], value)
 
-    def call_method_of(self, value: int, site: Site) -> None:  # noqa: C901
+    def call_method_of(self, value: int, site: CallSite) -> None:  # noqa: C901
         """Call a method of an array, a map, a promise, a function or a text."""
-        owner, name = self.objects.first[value], self.objects.second[value]
-        kind = self.objects.kind[owner]
+        owner, name = self.first[value], self.second[value]
+        kind = self.kind[owner]
         container = self.container_of(owner)
         first = site.positional[0] if site.positional and site.positional[0] > 0 else 0
         if kind in _CALLABLE:
             self._call_function_method(owner, name, site)
-        elif kind is ObjectKind.COROUTINE:
+        elif kind == kinds.COROUTINE:
             self._then(owner, name, first, site)
-        elif kind is ObjectKind.PROPERTY:
+        elif kind == kinds.PROPERTY:
             super().call_method_of(value, site)
         elif container is not None and container.kind == "list":
             self.edge(site, f"<builtin>.Array.{name}")
@@ -221,58 +220,58 @@ class JavaScriptLinker(Linker):
             elif name == "get" and first:
                 self.get_at(container, first, site.result)
             elif name == "values":
-                made, view = self.made_by(site, "list")
+                made, view = self.container_at(site, "list")
                 self.copy(container.all, view.any)
                 self.add(site.result, made)
-        elif kind is ObjectKind.CONSTANT or kind is ObjectKind.TYPED:
+        elif kind == kinds.CONSTANT or kind == kinds.TYPED:
             is_text = self._type_name(owner) == "str"
             self.edge(site, f"<builtin>.{'String' if is_text else 'Number'}.{name}")
             if is_text and name not in {"split", "indexOf", "charCodeAt", "match", "length"}:
-                self.add(site.result, self.objects.make(ObjectKind.TYPED, "str"))
+                self.add(site.result, self.make(kinds.TYPED, "str"))
             elif name == "split":
-                made, view = self.made_by(site, "list")
-                self.add(view.any, self.objects.make(ObjectKind.TYPED, "str"))
+                made, view = self.container_at(site, "list")
+                self.add(view.any, self.make(kinds.TYPED, "str"))
                 self.add(site.result, made)
 
-    def _call_function_method(self, owner: int, name: str, site: Site) -> None:
+    def _call_function_method(self, owner: int, name: str, site: CallSite) -> None:
         if name == "bind":
             self.add(site.result, owner)
             return
         positional = site.positional[1:]
         if name == "apply":
-            positional = tuple(-abs(place) for place in positional if place)
-        inner = self.sites.new(site.result, positional, (), site.runner, site.line)
-        self.call_place(self._held_by(owner), inner)
+            positional = tuple(-abs(var) for var in positional if var)
+        inner = CallSite(site.result, positional, (), site.caller, site.line)
+        self.call_var(self._held_by(owner), inner)
 
     def _held_by(self, value: int) -> int:
-        place = self.place()
-        self.add(place, value)
-        return place
+        var = self.new_var()
+        self.add(var, value)
+        return var
 
-    def _then(self, owner: int, name: str, callback: int, site: Site) -> None:
+    def _then(self, owner: int, name: str, callback: int, site: CallSite) -> None:
         self.add(site.result, owner)
         if not callback:
             return
-        given = self.place()
+        given = self.new_var()
         if name == "then":
-            self.on_await(owner, (given, site.runner, site.line))
-        inner = self.site(site.runner, site.line, given)
-        self.call_place(callback, inner)
-        self.watch(inner.result, self.on_await, (site.result, site.runner, site.line))
+            self.on_await(owner, (given, site.caller, site.line))
+        inner = self.site(site.caller, site.line, given)
+        self.call_var(callback, inner)
+        self.subscribe(inner.result, self.on_await, (site.result, site.caller, site.line))
 
-    def _call_of_array(self, owner: int, container: ContainerValue, name: str, site: Site) -> None:  # noqa: C901, PLR0912
+    def _call_of_array(self, owner: int, container: Container, name: str, site: CallSite) -> None:  # noqa: C901, PLR0912
         first = site.positional[0] if site.positional and site.positional[0] > 0 else 0
         if name in {"push", "unshift"}:
-            for place in site.positional:
-                if place > 0:
-                    self.copy(place, container.appended if name == "push" else container.any)
+            for var in site.positional:
+                if var > 0:
+                    self.copy(var, container.appended if name == "push" else container.any)
         elif name in _CALLING and first:
             arguments = (container.all, container.all) if name == "sort" else (container.all, 0)
-            inner = self.site(site.runner, site.line, *arguments)
-            self.call_place(first, inner)
+            inner = self.site(site.caller, site.line, *arguments)
+            self.call_var(first, inner)
             given = _CALLING[name]
             if given == "made":
-                made, view = self.made_by(site, "list")
+                made, view = self.container_at(site, "list")
                 self.copy(inner.result, view.any)
                 self.add(site.result, made)
             elif given == "same":
@@ -280,21 +279,21 @@ class JavaScriptLinker(Linker):
             elif given == "element":
                 self.copy(container.all, site.result)
         elif name == "reduce" and first:
-            total = self.place()
+            total = self.new_var()
             self.copy(container.all, total)
             self.copy(site.result, total)
-            for place in site.positional[1:2]:
-                self.copy(abs(place), total)
-                self.copy(abs(place), site.result)
-            inner = self.site(site.runner, site.line, total, container.all, result=site.result)
-            self.call_place(first, inner)
+            for var in site.positional[1:2]:
+                self.copy(abs(var), total)
+                self.copy(abs(var), site.result)
+            inner = self.site(site.caller, site.line, total, container.all, result=site.result)
+            self.call_var(first, inner)
         elif name in {"pop", "shift", "at"}:
             self.copy(container.all, site.result)
         elif name in {"slice", "concat", "reverse", "values", "flat"}:
             self.add(site.result, owner)
-            for place in site.positional:
-                if place > 0 and name == "concat":
-                    self.copy(place, site.result)
+            for var in site.positional:
+                if var > 0 and name == "concat":
+                    self.copy(var, site.result)
 
 
-_CALLABLE = {ObjectKind.FUNCTION, ObjectKind.BOUND}
+_CALLABLE = {kinds.FUNCTION, kinds.BOUND}

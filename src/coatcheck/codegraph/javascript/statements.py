@@ -1,4 +1,4 @@
-"""Reading statements of JavaScript and TypeScript, and what a module takes and gives."""
+"""Reads statements of JavaScript and TypeScript, imports and exports included."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from coatcheck.codegraph.javascript.definitions import JavaScriptDefinitions
-from coatcheck.codegraph.python.names import not_too_deep
+from coatcheck.codegraph.python.names import depth_limited
 from coatcheck.codegraph.python.scopes import Changes, Loop
-from coatcheck.codegraph.python.summary import DefinitionSummary, Place, PythonSummary
+from coatcheck.codegraph.summary import DefinitionSummary, ModuleSummary, Var
 
-# What `module.exports = ...` gives: the module itself, for whoever requires it.
+# The value of `module.exports = ...`: the module itself, for `require`.
 WHOLE = "="
 _HOISTED = {"function_declaration", "generator_function_declaration"}
 
 
 class JavaScriptStatements(JavaScriptDefinitions):
-    """Reads a file."""
+    """Reads a file of JavaScript or TypeScript."""
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
-        self._exports: dict[str, Place] = {}
-        self._hoisted: dict[int, Place] = {}
+        self._exports: dict[str, Var] = {}
+        self._hoisted: dict[int, Var] = {}
         self._statements: dict[str, Callable[[Node], object]] = {
             "lexical_declaration": self._declaration,
             "variable_declaration": self._declaration,
@@ -55,18 +55,18 @@ class JavaScriptStatements(JavaScriptDefinitions):
             "expression_statement": self._expression_statement,
         }
 
-    def file(self, root: Node) -> PythonSummary:
+    def file(self, root: Node) -> ModuleSummary:
         """Read a whole file."""
         end = root.end_point.row + 1
         self.summary.definitions.append(DefinitionSummary("module", "", "", 1, end, None, -1))
         self.block(root)
-        self.read_waiting()
+        self.read_bodies()
         self.finish()
         self.summary.exports = dict(self._exports)
         return self.summary
 
     def block(self, node: Node) -> None:
-        """Read statements one after the other, functions before them all."""
+        """Read statements in order, function declarations first."""
         for statement in node.named_children:
             inner = statement.child_by_field_name("declaration") or statement
             if inner.type in _HOISTED:
@@ -79,7 +79,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
         for statement in node.named_children:
             self.statement(statement)
 
-    @not_too_deep(None)
+    @depth_limited(None)
     def statement(self, node: Node) -> None:
         """Read one statement."""
         reader = self._statements.get(node.type)
@@ -110,18 +110,22 @@ class JavaScriptStatements(JavaScriptDefinitions):
             if target is None:
                 continue
             is_name = target.type == "identifier"
-            place = 0
+            var = 0
             if value is not None:
-                place = self.named(self.text(target), value) if is_name else self.expression(value)
+                var = (
+                    self.named_expression(self.text(target), value)
+                    if is_name
+                    else self.expression(value)
+                )
             annotation = declarator.child_by_field_name("type")
             if annotation is not None:
-                annotated = self.place()
-                self.copy(place, annotated)
-                self.hint(annotation, annotated)
-                place = annotated
-            self.declare(target, place)
+                annotated = self.new_var()
+                self.copy(var, annotated)
+                self.annotate(annotation, annotated)
+                var = annotated
+            self.declare(target, var)
 
-    def declare(self, pattern: Node, value: Place) -> None:
+    def declare(self, pattern: Node, value: Var) -> None:
         """Declare the variables of a pattern."""
         kind = pattern.type
         if kind in {"identifier", "shorthand_property_identifier_pattern"}:
@@ -140,8 +144,8 @@ class JavaScriptStatements(JavaScriptDefinitions):
         elif kind in {"member_expression", "subscript_expression"}:
             self.bind_target(pattern, value)
 
-    @not_too_deep(None)
-    def _declare_property(self, node: Node, value: Place) -> None:
+    @depth_limited(None)
+    def _declare_property(self, node: Node, value: Var) -> None:
         if node.type == "pair_pattern":
             key, inner = node.child_by_field_name("key"), node.child_by_field_name("value")
             if key is not None and inner is not None:
@@ -152,27 +156,27 @@ class JavaScriptStatements(JavaScriptDefinitions):
             left = node.child_by_field_name("left") or node
             self.declare(node, self.load(value, self.text(left), node))
 
-    @not_too_deep(None)
-    def _declare_elements(self, pattern: Node, value: Place) -> None:
-        line, runner = pattern.start_point.row + 1, self.scope.runner
+    @depth_limited(None)
+    def _declare_elements(self, pattern: Node, value: Var) -> None:
+        line, caller = pattern.start_point.row + 1, self.scope.caller
         index = 0
         for child in pattern.children:
             if child.type == ",":
                 index += 1
             elif child.is_named and child.type != "comment":
-                element = self.place() if value else 0
+                element = self.new_var() if value else 0
                 if value:
-                    key_place = -2 if child.type == "rest_pattern" else -3
-                    self.summary.items.append((element, value, index, key_place, runner, line))
+                    key_var = -2 if child.type == "rest_pattern" else -3
+                    self.summary.items.append((element, value, index, key_var, caller, line))
                 if child.type == "rest_pattern":
                     rest = self.container("list", [(None, 0, element)])
                     self.declare(child.named_children[0], rest)
                 else:
                     self.declare(child, element)
 
-    def bind_target(self, target: Node, value: Place) -> None:
-        """Assign a value to whatever stands on the left."""
-        line, runner = target.start_point.row + 1, self.scope.runner
+    def bind_target(self, target: Node, value: Var) -> None:
+        """Assign a value to a target."""
+        line, caller = target.start_point.row + 1, self.scope.caller
         if target.type == "identifier":
             self._assign_name(self.text(target), value)
         elif target.type == "member_expression":
@@ -181,14 +185,14 @@ class JavaScriptStatements(JavaScriptDefinitions):
             base, key = target.child_by_field_name("object"), target.child_by_field_name("index")
             if base is None or key is None:
                 return
-            place, key_place = self.expression(base), self.expression(key)
-            if place:
-                written = self.written(key)
-                self.summary.item_stores.append((place, written, key_place, value, runner, line))
+            var, key_var = self.expression(base), self.expression(key)
+            if var:
+                written = self.literal_var(key)
+                self.summary.item_stores.append((var, written, key_var, value, caller, line))
         elif target.type in {"array_pattern", "object_pattern"}:
             self.declare(target, value)
 
-    def _assign_name(self, name: str, value: Place) -> None:
+    def _assign_name(self, name: str, value: Var) -> None:
         scope = self.scope
         while scope.parent is not None and name not in scope.assigned:
             scope = scope.parent
@@ -197,7 +201,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
         else:
             scope.assigned.setdefault(name, []).append(value)
 
-    def _assign_member(self, target: Node, value: Place) -> None:
+    def _assign_member(self, target: Node, value: Var) -> None:
         base, name = target.child_by_field_name("object"), target.child_by_field_name("property")
         if base is None or name is None:
             return
@@ -208,16 +212,16 @@ class JavaScriptStatements(JavaScriptDefinitions):
         if shown in {"exports", "module.exports"}:
             self._give(attribute, value)
             return
-        place = self.expression(base)
-        if place and value:
-            line, runner = target.start_point.row + 1, self.scope.runner
-            self.summary.stores.append((place, attribute, value, runner, line))
+        var = self.expression(base)
+        if var and value:
+            line, caller = target.start_point.row + 1, self.scope.caller
+            self.summary.stores.append((var, attribute, value, caller, line))
 
-    # --- flow
+    # --- control flow
 
     def _return(self, node: Node) -> None:
         if node.named_children:
-            self.returned(self.expression(node.named_children[0]))
+            self.add_return(self.expression(node.named_children[0]))
         self.scope.ended = True
 
     def _throw(self, node: Node) -> None:
@@ -228,10 +232,10 @@ class JavaScriptStatements(JavaScriptDefinitions):
         self.scope.ended = True
 
     def _branch(self, body: Node | None) -> Changes | None:
-        mark = self.scope.mark()
+        mark = self.scope.begin_branch()
         if body is not None:
             self.statement(body)
-        return self.scope.take(mark)
+        return self.scope.end_branch(mark)
 
     def _if(self, node: Node) -> None:
         condition = node.child_by_field_name("condition")
@@ -240,7 +244,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
         ends = [
             self._branch(node.child_by_field_name(name)) for name in ("consequence", "alternative")
         ]
-        self.scope.merge(ends, self.join)
+        self.scope.merge_branches(ends, self.join)
 
     def _for_in(self, node: Node) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
@@ -248,11 +252,11 @@ class JavaScriptStatements(JavaScriptDefinitions):
             return
         value = self.expression(right)
         operator = node.child_by_field_name("operator")
-        element = self.place() if value else 0
+        element = self.new_var() if value else 0
         if value and (operator is None or operator.type == "of"):
             is_async = any(child.type == "await" for child in node.children)
             line = node.start_point.row + 1
-            self.summary.iterations.append((element, value, is_async, self.scope.runner, line))
+            self.summary.iterations.append((element, value, is_async, self.scope.caller, line))
         self._loop(node, lambda: self.declare(left, element))
 
     def _loop_statement(self, node: Node) -> None:
@@ -268,47 +272,47 @@ class JavaScriptStatements(JavaScriptDefinitions):
 
     def _loop(self, node: Node, head: Callable[[], None]) -> None:
         scope = self.scope
-        mark = scope.mark()
+        mark = scope.begin_branch()
         loop = Loop(scope.log_position())
         scope.loops.append(loop)
         head()
         body = node.child_by_field_name("body")
         if body is not None:
             self.statement(body)
-        scope.take(mark)
+        scope.end_branch(mark)
         scope.loops.pop()
         assigned = scope.assigned_since(loop.start)
         for name, join in loop.joins:
-            for place in dict.fromkeys(assigned.get(name, ())):
-                self.copy(place, join)
-        for name, places in assigned.items():
+            for var in dict.fromkeys(assigned.get(name, ())):
+                self.copy(var, join)
+        for name, operands in assigned.items():
             before = scope.versions.get(name, (0, 0))[0]
-            scope.bind(name, self.join([before, *places]))
+            scope.bind(name, self.join([before, *operands]))
 
     def _try(self, node: Node) -> None:
         scope = self.scope
-        start, mark = scope.log_position(), scope.mark()
+        start, mark = scope.log_position(), scope.begin_branch()
         body = node.child_by_field_name("body")
         if body is not None:
             self.block(body)
-        ends = [scope.take(mark)]
-        halfway = {
-            name: self.join([scope.versions.get(name, (0, 0))[0], *places])
-            for name, places in scope.assigned_since(start).items()
+        ends = [scope.end_branch(mark)]
+        interrupted = {
+            name: self.join([scope.versions.get(name, (0, 0))[0], *operands])
+            for name, operands in scope.assigned_since(start).items()
         }
         handler = node.child_by_field_name("handler")
         if handler is not None:
-            mark = scope.mark()
-            for name, place in halfway.items():
-                scope.bind(name, place)
+            mark = scope.begin_branch()
+            for name, var in interrupted.items():
+                scope.bind(name, var)
             parameter = handler.child_by_field_name("parameter")
             if parameter is not None:
                 self.declare(parameter, 0)
             inner = handler.child_by_field_name("body")
             if inner is not None:
                 self.block(inner)
-            ends.append(scope.take(mark))
-        scope.merge(ends, self.join)
+            ends.append(scope.end_branch(mark))
+        scope.merge_branches(ends, self.join)
         finalizer = node.child_by_field_name("finalizer")
         if finalizer is not None:
             self._block_of(finalizer)
@@ -320,12 +324,12 @@ class JavaScriptStatements(JavaScriptDefinitions):
         body = node.child_by_field_name("body")
         ends: list[Changes | None] = [{}]
         for case in body.named_children if body is not None else ():
-            mark = self.scope.mark()
+            mark = self.scope.begin_branch()
             for child in case.named_children:
                 self.statement(child)
             self.scope.ended = False
-            ends.append(self.scope.take(mark))
-        self.scope.merge(ends, self.join)
+            ends.append(self.scope.end_branch(mark))
+        self.scope.merge_branches(ends, self.join)
 
     # --- declarations
 
@@ -357,11 +361,11 @@ class JavaScriptStatements(JavaScriptDefinitions):
 
     # --- modules
 
-    def _give(self, name: str, place: Place) -> None:
+    def _give(self, name: str, var: Var) -> None:
         target = self._exports.get(name)
         if target is None:
-            target = self._exports[name] = self.place()
-        self.copy(place, target)
+            target = self._exports[name] = self.new_var()
+        self.copy(var, target)
 
     def _source_of(self, node: Node) -> str | None:
         source = node.child_by_field_name("source")
@@ -369,7 +373,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
 
     def _import(self, node: Node) -> None:  # noqa: C901
         source = self._source_of(node)
-        line, runner = node.start_point.row + 1, self.scope.runner
+        line, caller = node.start_point.row + 1, self.scope.caller
         for clause in node.named_children:
             if clause.type == "import_require_clause":
                 required = self._source_of(clause)
@@ -389,12 +393,12 @@ class JavaScriptStatements(JavaScriptDefinitions):
                             alias = one.child_by_field_name("alias") or name
                             self._take(alias, source, self.text(name), line)
         if source is not None:
-            self.summary.imports.append((0, 0, source, None, runner, line))
+            self.summary.imports.append((0, 0, source, None, caller, line))
 
     def _take(self, name: Node, source: str, attribute: str | None, line: int) -> None:
-        place = self.place()
-        self.summary.imports.append((place, 0, source, attribute, self.scope.runner, line))
-        self.scope.assign(self.text(name), place)
+        var = self.new_var()
+        self.summary.imports.append((var, 0, source, attribute, self.scope.caller, line))
+        self.scope.assign(self.text(name), var)
 
     def _export(self, node: Node) -> None:
         source = self._source_of(node)
@@ -408,8 +412,8 @@ class JavaScriptStatements(JavaScriptDefinitions):
         if declaration is not None:
             self._export_declaration(declaration, is_default="default" in words)
         elif value is not None:
-            place = self.named("default", value)
-            self._give("default", place)
+            var = self.named_expression("default", value)
+            self._give("default", var)
         elif "=" in words and node.named_children:
             self._give(WHOLE, self.expression(node.named_children[0]))
         elif source is not None and "*" in words:
@@ -420,25 +424,25 @@ class JavaScriptStatements(JavaScriptDefinitions):
     def _export_declaration(self, declaration: Node, *, is_default: bool) -> None:
         if declaration.type in _HOISTED:
             written = declaration.child_by_field_name("name")
-            place = self._hoisted.get(declaration.start_byte, 0)
+            var = self._hoisted.get(declaration.start_byte, 0)
             shown = "default" if is_default or written is None else self.text(written)
-            self._give(shown, place)
+            self._give(shown, var)
             return
         if is_default and declaration.child_by_field_name("name") is None:
-            self._give("default", self.named("default", declaration))
+            self._give("default", self.named_expression("default", declaration))
             return
         before = self.scope.bound
         self.statement(declaration)
-        for name, place in self.scope.bound_since(before).items():
-            self._give("default" if is_default else name, place)
+        for name, var in self.scope.bound_since(before).items():
+            self._give("default" if is_default else name, var)
 
     def _export_clause(self, node: Node, source: str | None, line: int) -> None:
-        runner = self.scope.runner
+        caller = self.scope.caller
         for clause in node.named_children:
             if clause.type == "namespace_export" and source is not None:
-                place = self.place()
-                self.summary.imports.append((place, 0, source, None, runner, line))
-                self._give(self.text(clause.named_children[0]), place)
+                var = self.new_var()
+                self.summary.imports.append((var, 0, source, None, caller, line))
+                self._give(self.text(clause.named_children[0]), var)
             if clause.type != "export_clause":
                 continue
             for one in clause.named_children:
@@ -447,9 +451,9 @@ class JavaScriptStatements(JavaScriptDefinitions):
                     continue
                 shown = self.text(one.child_by_field_name("alias") or name)
                 if source is None:
-                    self._give(shown, self.outside(self.module, self.text(name)))
+                    self._give(shown, self.shared_var(self.module, self.text(name)))
                 else:
-                    place = self.place()
-                    item = (place, 0, source, self.text(name), runner, line)
+                    var = self.new_var()
+                    item = (var, 0, source, self.text(name), caller, line)
                     self.summary.imports.append(item)
-                    self._give(shown, place)
+                    self._give(shown, var)

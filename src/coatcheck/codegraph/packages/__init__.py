@@ -1,5 +1,5 @@
-"""Java and Go: declared types, and packages of several files that see each other's names.
+"""Java and Go: declared types, and packages whose files share their names.
 
-Read into the same statements as Python. What a variable is declared as is believed where no value
-is known for it; a value that is known is more precise.
+The readers produce the same constraints as for Python. A declared type is a fallback for a variable
+without a known value, which is more precise.
 """

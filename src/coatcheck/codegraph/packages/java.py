@@ -1,4 +1,4 @@
-"""Reading Java."""
+"""Reads Java."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from coatcheck.codegraph.packages.reader import PackageReader
-from coatcheck.codegraph.python.names import not_too_deep
-from coatcheck.codegraph.python.summary import Class, Place
+from coatcheck.codegraph.python.names import depth_limited
+from coatcheck.codegraph.summary import Class, Var
 
 _TYPES = {
     "class_declaration", "interface_declaration", "enum_declaration", "record_declaration",
@@ -17,33 +17,33 @@ _TYPES = {
 }  # fmt: skip
 _METHODS = {"method_declaration", "constructor_declaration", "compact_constructor_declaration"}
 _CHAINS = {"method_invocation": "object", "field_access": "object"}
-# What decorates a static method, as the linker knows it.
+# The decorator of a static method, which the linker resolves.
 STATIC = "%classmethod"
 
 
-class _Surrounding:
-    """A class that is being read, with what its members are called."""
+class _EnclosingClass:
+    """A class that is being read, and the names of its members."""
 
-    def __init__(self, place: Place, index: int) -> None:
-        self.place = place
+    def __init__(self, var: Var, index: int) -> None:
+        self.var = var
         self.index = index
         self.methods: set[str] = set()
         self.fields: set[str] = set()
-        self.types: dict[str, Place] = {}
-        self.this: Place = 0  # in what is static, the class itself
+        self.types: dict[str, Var] = {}
+        self.this: Var = 0  # in static code, the class itself
 
 
 class JavaReader(PackageReader):
-    """Reads a file of Java."""
+    """Reads a Java file."""
 
-    telling = re.compile(rb"->|\b(?:class|interface|enum|record)\b|\bnew\b[^;{}]*\{")
+    relevant = re.compile(rb"->|\b(?:class|interface|enum|record)\b|\bnew\b[^;{}]*\{")
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
-        self._classes: list[_Surrounding] = []
+        self._classes: list[_EnclosingClass] = []
         self._anonymous = 0
-        self._results: list[Place] = []  # of the functions that are read
-        self._readers: dict[str, Callable[[Node], Place]] = {
+        self._results: list[Var] = []  # of the functions being read
+        self._readers: dict[str, Callable[[Node], Var]] = {
             "identifier": lambda node: self._name(self.text(node), node),
             "type_identifier": lambda node: self._type_name(self.text(node)),
             "this": lambda _: self._classes[-1].this if self._classes else 0,
@@ -86,20 +86,20 @@ class JavaReader(PackageReader):
             self.summary.stars.append((0, path, line))
             return
         package, _, name = path.rpartition(".")
-        place = self.place()
-        self.summary.imports.append((place, 0, package, name, 0, line))
-        self.module.assign(name, place)
+        var = self.new_var()
+        self.summary.imports.append((var, 0, package, name, 0, line))
+        self.module.assign(name, var)
 
     # --- types
 
-    def _type_name(self, name: str) -> Place:
-        for surrounding in reversed(self._classes):
-            if name in surrounding.types:
-                return surrounding.types[name]
+    def _type_name(self, name: str) -> Var:
+        for enclosing in reversed(self._classes):
+            if name in enclosing.types:
+                return enclosing.types[name]
         return self.by_name(name)
 
-    def _type(self, node: Node | None) -> Place:
-        """Return the place of the class that a type names; 0 for primitive ones."""
+    def _type(self, node: Node | None) -> Var:
+        """Return the variable of the class that a type names, or 0 for a primitive type."""
         while node is not None and node.type in {"generic_type", "annotated_type"}:
             node = node.named_children[0] if node.named_children else None
         if node is None:
@@ -109,19 +109,19 @@ class JavaReader(PackageReader):
             return 0 if name == "var" else self._type_name(name)
         if node.type == "scoped_type_identifier":
             first, *others = self.text(node).split(".")
-            place = self._type_name(first)
+            var = self._type_name(first)
             for other in others:
-                place = self.load(place, other.partition("<")[0], node)
-            return place
+                var = self.load(var, other.partition("<")[0], node)
+            return var
         return 0
 
-    @not_too_deep(0)
-    def _type_declaration(self, node: Node) -> Place:
+    @depth_limited(0)
+    def _type_declaration(self, node: Node) -> Var:
         name = node.child_by_field_name("name")
         body = node.child_by_field_name("body")
         return self._class(node, self.text(name) if name is not None else "?", body, None)
 
-    def _class(self, node: Node, name: str, body: Node | None, base: Place | None) -> Place:
+    def _class(self, node: Node, name: str, body: Node | None, base: Var | None) -> Var:
         bases = [base] if base else []
         shown = []
         for child in node.named_children:
@@ -133,30 +133,30 @@ class JavaReader(PackageReader):
         definition = self.define("class", name, node, self.signature(name + extends))
         index = len(self.summary.classes)
         self.summary.classes.append(Class(definition, (), 0, (), ()))
-        place = self._classes[-1].types.get(name) if self._classes else None
-        place = place or self.place()
-        self.summary.class_values.append((place, index))
-        surrounding = _Surrounding(place, index)
-        surrounding.this = self.instance(place)
-        surrounding.types[name] = place
-        outer = self.enter("class", definition, self.scope.runner)
+        var = self._classes[-1].types.get(name) if self._classes else None
+        var = var or self.new_var()
+        self.summary.class_values.append((var, index))
+        enclosing = _EnclosingClass(var, index)
+        enclosing.this = self.instance(var)
+        enclosing.types[name] = var
+        outer = self.enter("class", definition, self.scope.caller)
         self.scope.owner = index
-        self._classes.append(surrounding)
+        self._classes.append(enclosing)
         members = self._members(body)
         for member in members:
-            self._announce(member, surrounding)
-        attributes: dict[str, Place] = dict(surrounding.types)
+            self._declare_member(member, enclosing)
+        attributes: dict[str, Var] = dict(enclosing.types)
         attributes.pop(name, None)
-        self._components(node, surrounding)
+        self._components(node, enclosing)
         for member in members:
-            self._member(member, surrounding, attributes)
+            self._member(member, enclosing, attributes)
         self._classes.pop()
         self.scope = outer
         found = Class(
             definition, tuple(one for one in bases if one), 0, tuple(attributes.items()), ()
         )
         self.summary.classes[index] = found
-        return place
+        return var
 
     @staticmethod
     def _listed_types(node: Node) -> list[Node]:
@@ -173,52 +173,50 @@ class JavaReader(PackageReader):
             members.extend(child.named_children if inner else [child])
         return members
 
-    def _announce(self, member: Node, surrounding: _Surrounding) -> None:
-        """Note what a member is called: members see each other whatever their order."""
+    def _declare_member(self, member: Node, enclosing: _EnclosingClass) -> None:
+        """Declare a member's name: members see each other in any order."""
         name = member.child_by_field_name("name")
         if member.type == "method_declaration" and name is not None:
-            surrounding.methods.add(self.text(name))
+            enclosing.methods.add(self.text(name))
         elif member.type in {"field_declaration", "constant_declaration"}:
             for declarator in member.children_by_field_name("declarator"):
                 field = declarator.child_by_field_name("name")
                 if field is not None:
-                    surrounding.fields.add(self.text(field))
+                    enclosing.fields.add(self.text(field))
         elif member.type == "enum_constant" and name is not None:
-            surrounding.fields.add(self.text(name))
+            enclosing.fields.add(self.text(name))
         elif member.type in _TYPES and name is not None:
-            surrounding.types[self.text(name)] = self.place()
+            enclosing.types[self.text(name)] = self.new_var()
 
-    def _components(self, node: Node, surrounding: _Surrounding) -> None:
+    def _components(self, node: Node, enclosing: _EnclosingClass) -> None:
         """Read the components of a record: fields, and methods of the same name."""
         parameters = node.child_by_field_name("parameters")
         for child in parameters.named_children if parameters is not None else ():
             name = child.child_by_field_name("name")
             if name is not None:
-                surrounding.fields.add(self.text(name))
-                value = self.place()
-                self.believe(value, self._type(child.child_by_field_name("type")))
-                self.store(surrounding.this, self.text(name), value, child)
+                enclosing.fields.add(self.text(name))
+                value = self.new_var()
+                self.annotate(value, self._type(child.child_by_field_name("type")))
+                self.store(enclosing.this, self.text(name), value, child)
 
-    def _member(
-        self, member: Node, surrounding: _Surrounding, attributes: dict[str, Place]
-    ) -> None:
+    def _member(self, member: Node, enclosing: _EnclosingClass, attributes: dict[str, Var]) -> None:
         kind = member.type
         if kind in _METHODS:
-            self._method(member, surrounding, attributes)
+            self._method(member, enclosing, attributes)
         elif kind in _TYPES:
             self._type_declaration(member)
-        elif not self.says_something(member):
+        elif not self.has_effect(member):
             return
         elif kind in {"field_declaration", "constant_declaration"}:
-            self._fields(member, surrounding)
+            self._fields(member, enclosing)
         elif kind in {"static_initializer", "block"}:
             self._expression_all(member)
         elif kind == "enum_constant":
             name = member.child_by_field_name("name")
             arguments = member.child_by_field_name("arguments")
-            self.call(surrounding.place, self._arguments(arguments), member)
+            self.call(enclosing.var, self._arguments(arguments), member)
             if name is not None:
-                self.store(surrounding.place, self.text(name), surrounding.this, member)
+                self.store(enclosing.var, self.text(name), enclosing.this, member)
 
     def _is_static(self, member: Node) -> bool:
         return any(
@@ -226,23 +224,21 @@ class JavaReader(PackageReader):
             for child in member.children
         )
 
-    def _fields(self, member: Node, surrounding: _Surrounding) -> None:
+    def _fields(self, member: Node, enclosing: _EnclosingClass) -> None:
         cls = self._type(member.child_by_field_name("type"))
-        target = surrounding.place if self._is_static(member) else surrounding.this
+        target = enclosing.var if self._is_static(member) else enclosing.this
         for declarator in member.children_by_field_name("declarator"):
             name = declarator.child_by_field_name("name")
             value = declarator.child_by_field_name("value")
             if name is None:
                 continue
-            place = self.place()
-            self.believe(place, cls)
+            var = self.new_var()
+            self.annotate(var, cls)
             if value is not None:
-                self.copy(self.expression(value), place)
-            self.store(target, self.text(name), place, declarator)
+                self.copy(self.expression(value), var)
+            self.store(target, self.text(name), var, declarator)
 
-    def _method(
-        self, member: Node, surrounding: _Surrounding, attributes: dict[str, Place]
-    ) -> None:
+    def _method(self, member: Node, enclosing: _EnclosingClass, attributes: dict[str, Var]) -> None:
         written = member.child_by_field_name("name")
         if written is None:
             return
@@ -256,84 +252,84 @@ class JavaReader(PackageReader):
             "method", name, member, self.signature(f"{name}{shown}{result_shown}")
         )
         body = member.child_by_field_name("body")
-        is_read = body is not None and self.says_something(body)
+        is_read = body is not None and self.has_effect(body)
         if not is_read and not self.with_calls:
             return
-        this = self.place()
-        result = self.place()
-        self.believe(result, self._type(returned))
+        this = self.new_var()
+        result = self.new_var()
+        self.annotate(result, self._type(returned))
         outer = self.enter("function", definition, definition)
-        self.scope.owner = surrounding.index
+        self.scope.owner = enclosing.index
         self.variables.append({})
         positional, rest = self._parameters(parameters)
-        before, surrounding.this = surrounding.this, this
+        before, enclosing.this = enclosing.this, this
         self._results.append(result)
         if body is not None and is_read:
             self._expression_all(body)
         self._results.pop()
-        surrounding.this = before
+        enclosing.this = before
         self.variables.pop()
         self.scope = outer
         positional.insert(0, ("this", this))
-        value = self.add_function(definition, positional, rest, result, surrounding.index)
+        value = self.add_function(definition, positional, rest, result, enclosing.index)
         if self._is_static(member):
-            made = self.place()
+            made = self.new_var()
             line = member.start_point.row + 1
             decorator = self.by_name(STATIC)
-            self.summary.decorations.append((made, decorator, value, self.scope.runner, line))
+            self.summary.decorations.append((made, decorator, value, self.scope.caller, line))
             value = made
         key = "__init__" if is_constructor else name
-        # Overloads are one attribute; a call tells them apart by the number of arguments.
+        # Overloads are one attribute; a call selects them by the number of arguments.
         if key in attributes:
             self.copy(value, attributes[key])
         else:
-            attributes[key] = joined = self.place()
+            attributes[key] = joined = self.new_var()
             self.copy(value, joined)
 
-    def _parameters(self, node: Node | None) -> tuple[list[tuple[str, Place]], Place]:
-        positional: list[tuple[str, Place]] = []
+    def _parameters(self, node: Node | None) -> tuple[list[tuple[str, Var]], Var]:
+        positional: list[tuple[str, Var]] = []
         rest = 0
         for child in node.named_children if node is not None else ():
-            place = self.place()
+            var = self.new_var()
             if child.type == "formal_parameter":
                 name = child.child_by_field_name("name")
                 if name is None:
                     continue
-                self.believe(place, self._type(child.child_by_field_name("type")))
-                self.declare_local(self.text(name), place)
-                positional.append((self.text(name), place))
+                self.annotate(var, self._type(child.child_by_field_name("type")))
+                self.declare_local(self.text(name), var)
+                positional.append((self.text(name), var))
             elif child.type == "spread_parameter":
-                rest = place
-                self.declare_local(self.text(child.named_children[-1]), place)
+                rest = var
+                self.declare_local(self.text(child.named_children[-1]), var)
         return positional, rest
 
     # --- names
 
-    def _name(self, name: str, node: Node) -> Place:
+    def _name(self, name: str, node: Node) -> Var:
         found = self.local(name)
         if found is not None:
             return found
-        for surrounding in reversed(self._classes):
-            if name in surrounding.fields:
-                return self.load(surrounding.this, name, node)
-            if name in surrounding.types:
-                return surrounding.types[name]
+        for enclosing in reversed(self._classes):
+            if name in enclosing.fields:
+                return self.load(enclosing.this, name, node)
+            if name in enclosing.types:
+                return enclosing.types[name]
         if name[:1].isupper():
             return self.by_name(name)
-        # Neither here nor around: inherited.
+        # Neither here nor in an enclosing class: inherited.
         return self.load(self._classes[-1].this, name, node) if self._classes else 0
 
-    def _own_method(self, name: str, node: Node) -> Place:
-        for surrounding in reversed(self._classes):
-            if name in surrounding.methods:
-                return self.load(surrounding.this, name, node)
+    def _own_method(self, name: str, node: Node) -> Var:
+        for enclosing in reversed(self._classes):
+            if name in enclosing.methods:
+                return self.load(enclosing.this, name, node)
         if name in self.module.assigned:
             return self.by_name(name)  # import static
         return self.load(self._classes[-1].this, name, node) if self._classes else 0
 
     # --- expressions
 
-    def expression(self, node: Node) -> Place:
+    def expression(self, node: Node) -> Var:
         """Read an expression or a statement."""
         self.depth += 1
         try:
@@ -352,46 +348,46 @@ class JavaReader(PackageReader):
         finally:
             self.depth -= 1
 
-    def _expression_all(self, node: Node) -> Place:
+    def _expression_all(self, node: Node) -> Var:
         for child in node.named_children:
             self.expression(child)
         return 0
 
-    def _inner(self, node: Node) -> Place:
+    def _inner(self, node: Node) -> Var:
         return self.expression(node.named_children[0]) if node.named_children else 0
 
-    def _block(self, node: Node) -> Place:
+    def _block(self, node: Node) -> Var:
         self.variables.append({})
         self._expression_all(node)
         self.variables.pop()
         return 0
 
-    def _chain(self, node: Node) -> Place:
+    def _chain(self, node: Node) -> Var:
         links = []
         inner: Node | None = node
         while inner is not None and inner.type in _CHAINS:
             links.append(inner)
             inner = inner.child_by_field_name("object")
-        place = 0
+        var = 0
         if inner is not None:
-            place = self._super(inner) if inner.type == "super" else self.expression(inner)
+            var = self._super(inner) if inner.type == "super" else self.expression(inner)
         for depth, link in enumerate(reversed(links)):
             is_first = depth == 0 and inner is None
             name = link.child_by_field_name("name") or link.child_by_field_name("field")
             if name is None:
                 continue
             if link.type == "field_access":
-                place = self.load(place, self.text(name), link)
+                var = self.load(var, self.text(name), link)
                 continue
             if is_first:
                 callee = self._own_method(self.text(name), link)
             else:
-                callee = self.load(place, self.text(name), link)
+                callee = self.load(var, self.text(name), link)
             arguments = self._arguments(link.child_by_field_name("arguments"))
-            place = self.call(callee, arguments, name)
-        return place
+            var = self.call(callee, arguments, name)
+        return var
 
-    def _arguments(self, node: Node | None) -> list[Place]:
+    def _arguments(self, node: Node | None) -> list[Var]:
         if node is None:
             return []
         return [
@@ -400,13 +396,13 @@ class JavaReader(PackageReader):
             if child.type not in {"line_comment", "block_comment"}
         ]
 
-    def _super(self, _: Node) -> Place:
-        result = self.place()
+    def _super(self, _: Node) -> Var:
+        result = self.new_var()
         current = self._classes[-1]
         self.summary.supers.append((result, current.index, current.this))
         return result
 
-    def _other_constructor(self, node: Node) -> Place:
+    def _other_constructor(self, node: Node) -> Var:
         which = node.child_by_field_name("constructor")
         arguments = self._arguments(node.child_by_field_name("arguments"))
         if which is None or not self._classes:
@@ -414,7 +410,7 @@ class JavaReader(PackageReader):
         base = self._super(which) if which.type == "super" else self._classes[-1].this
         return self.call(self.load(base, "__init__", node), arguments, node)
 
-    def _new(self, node: Node) -> Place:
+    def _new(self, node: Node) -> Var:
         cls = self._type(node.child_by_field_name("type"))
         arguments = self._arguments(node.child_by_field_name("arguments"))
         body = next((child for child in node.named_children if child.type == "class_body"), None)
@@ -425,7 +421,7 @@ class JavaReader(PackageReader):
         self.call(cls, arguments, node)
         return self.instance(cls) if cls else 0
 
-    def _assignment(self, node: Node) -> Place:
+    def _assignment(self, node: Node) -> Var:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if left is None or right is None:
             return 0
@@ -445,23 +441,23 @@ class JavaReader(PackageReader):
             self.expression(left)
         return value
 
-    def _lambda(self, node: Node) -> Place:
+    def _lambda(self, node: Node) -> Var:
         self.scope.lambdas += 1
         definition = self.define("function", f"<lambda{self.scope.lambdas}>", node, None)
         outer = self.enter("function", definition, definition)
         self.scope.owner = outer.owner
         self.variables.append({})
         parameters = node.child_by_field_name("parameters")
-        positional: list[tuple[str, Place]] = []
+        positional: list[tuple[str, Var]] = []
         if parameters is not None and parameters.type == "formal_parameters":
             positional, _ = self._parameters(parameters)
         elif parameters is not None:
             names = parameters.named_children or [parameters]
             for name in names:
-                place = self.place()
-                self.declare_local(self.text(name), place)
-                positional.append((self.text(name), place))
-        result = self.place()
+                var = self.new_var()
+                self.declare_local(self.text(name), var)
+                positional.append((self.text(name), var))
+        result = self.new_var()
         body = node.child_by_field_name("body")
         self._results.append(result)
         if body is not None and body.type == "block":
@@ -473,51 +469,51 @@ class JavaReader(PackageReader):
         self.scope = outer
         return self.add_function(definition, positional, 0, result, -1)
 
-    def _method_reference(self, node: Node) -> Place:
+    def _method_reference(self, node: Node) -> Var:
         parts = node.named_children
         if len(parts) != 2:
             return 0
         base = self._super(parts[0]) if parts[0].type == "super" else self.expression(parts[0])
         return self.load(base, self.text(parts[1]), node)
 
-    def _cast(self, node: Node) -> Place:
+    def _cast(self, node: Node) -> Var:
         value = node.child_by_field_name("value")
-        place = self.place()
+        var = self.new_var()
         if value is not None:
-            self.copy(self.expression(value), place)
-        self.believe(place, self._type(node.child_by_field_name("type")))
-        return place
+            self.copy(self.expression(value), var)
+        self.annotate(var, self._type(node.child_by_field_name("type")))
+        return var
 
-    def _ternary(self, node: Node) -> Place:
+    def _ternary(self, node: Node) -> Var:
         parts = [node.child_by_field_name(name) for name in ("consequence", "alternative")]
         condition = node.child_by_field_name("condition")
         if condition is not None:
             self.expression(condition)
         return self.join([self.expression(part) for part in parts if part is not None])
 
-    def _local_variables(self, node: Node) -> Place:
+    def _local_variables(self, node: Node) -> Var:
         cls = self._type(node.child_by_field_name("type"))
         for declarator in node.children_by_field_name("declarator"):
             name = declarator.child_by_field_name("name")
             value = declarator.child_by_field_name("value")
             if name is None:
                 continue
-            place = self.place()
+            var = self.new_var()
             if value is not None:
-                self.copy(self.expression(value), place)
-            self.believe(place, cls)
-            self.declare_local(self.text(name), place)
+                self.copy(self.expression(value), var)
+            self.annotate(var, cls)
+            self.declare_local(self.text(name), var)
         return 0
 
-    def _declared(self, node: Node, value: Place) -> None:
+    def _declared(self, node: Node, value: Var) -> None:
         name = node.child_by_field_name("name")
         if name is not None:
-            place = self.place()
-            self.copy(value, place)
-            self.believe(place, self._type(node.child_by_field_name("type")))
-            self.declare_local(self.text(name), place)
+            var = self.new_var()
+            self.copy(value, var)
+            self.annotate(var, self._type(node.child_by_field_name("type")))
+            self.declare_local(self.text(name), var)
 
-    def _for_each(self, node: Node) -> Place:
+    def _for_each(self, node: Node) -> Var:
         value = node.child_by_field_name("value")
         if value is not None:
             self.expression(value)
@@ -525,32 +521,32 @@ class JavaReader(PackageReader):
         body = node.child_by_field_name("body")
         return self.expression(body) if body is not None else 0
 
-    def _resource(self, node: Node) -> Place:
+    def _resource(self, node: Node) -> Var:
         value = node.child_by_field_name("value")
         self._declared(node, self.expression(value) if value is not None else 0)
         return 0
 
-    def _instance_of(self, node: Node) -> Place:
+    def _instance_of(self, node: Node) -> Var:
         left, name = node.child_by_field_name("left"), node.child_by_field_name("name")
         if left is not None:
             self.expression(left)
         if name is not None:
-            place = self.instance(self._type(node.child_by_field_name("right")))
-            self.declare_local(self.text(name), place)
+            var = self.instance(self._type(node.child_by_field_name("right")))
+            self.declare_local(self.text(name), var)
         return 0
 
-    def _catch(self, node: Node) -> Place:
+    def _catch(self, node: Node) -> Var:
         self.variables.append({})
         for child in node.named_children:
             if child.type == "catch_formal_parameter":
                 name = child.child_by_field_name("name")
-                place = self.place()
+                var = self.new_var()
                 for part in child.named_children:
                     if part.type == "catch_type":
                         for one in part.named_children:
-                            self.summary.instances.append((place, self._type(one)))
+                            self.summary.instances.append((var, self._type(one)))
                 if name is not None:
-                    self.declare_local(self.text(name), place)
+                    self.declare_local(self.text(name), var)
             else:
                 self.expression(child)
         self.variables.pop()

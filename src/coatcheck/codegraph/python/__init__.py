@@ -1,1 +1,1 @@
-"""Python: what a file says, and what the files of an archive say together."""
+"""The reader for Python: from a syntax tree to a summary."""

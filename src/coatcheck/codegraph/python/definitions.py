@@ -1,11 +1,10 @@
-"""Reading functions and classes: parameters, signatures, annotations, decorators.
+"""Reads functions and classes: parameters, signatures, annotations, decorators.
 
-The body of a class runs where it stands and is read there. The body of a function runs later, when
-the names around it are all assigned, and is read when the scope around it is done.
+The body of a class runs in place and is read there. The body of a function runs later, when the
+names around it are assigned, and is read after the scope around it.
 
-Where nobody asks for calls, a function is its definition and no more, unless there is something
-telling in it. What its names stand for matters only to the bases of classes that stand in it, and
-to others where it assigns to their names.
+Without calls, a function is only its definition, unless its body is relevant: unless it defines
+classes or assigns names of other scopes.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from abc import abstractmethod
 from tree_sitter import Node
 
 from coatcheck.codegraph.python.expressions import Expressions
-from coatcheck.codegraph.python.names import LONGEST_SIGNATURE, not_too_deep
+from coatcheck.codegraph.python.names import MAX_SIGNATURE, depth_limited
 from coatcheck.codegraph.python.scopes import NameScope
-from coatcheck.codegraph.python.summary import Class, Function, Place
+from coatcheck.codegraph.summary import Class, Function, Var
 
 _SPACE = re.compile(r"\s+")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
-# What is annotated with one of these holds elements of the type in the brackets.
+# The subscript of these annotations is the type of the elements.
 _HOLDERS = {
     "list": "list", "List": "list", "Sequence": "list", "Iterable": "list", "Iterator": "list",
     "Collection": "list", "set": "set", "Set": "set", "frozenset": "set", "deque": "list",
@@ -32,65 +31,65 @@ _HOLDERS = {
 }  # fmt: skip
 _ALTERNATIVES = {"Optional", "Union", "Final", "ClassVar", "Annotated", "Required", "NotRequired"}
 
-# Parameters that are their own signature.
+# Parameter nodes whose text is their signature.
 _PLAIN_PARAMETERS = re.compile(
     r"\((?:(?:\*{0,2}[A-Za-z_]\w*|\*|/)(?:, (?:\*{0,2}[A-Za-z_]\w*|\*|/))*)?\)", re.ASCII
 )
-# Without these in it, what a function's names stand for matters to nobody.
+# Without one of these, the names of a function have no effect outside it.
 _NAMING = re.compile(rb"class\b|global\b")
 
 _NOTHING: list[Node] = []
 
 
 class Parameters:
-    """The parameters of a function, as they are gathered."""
+    """The parameters of a function."""
 
     def __init__(self) -> None:
-        self.positional: list[tuple[str, Place]] = []
-        self.keyword_only: list[tuple[str, Place]] = []
-        self.defaults: list[tuple[str, Place]] = []
-        self.rest: Place = 0
-        self.keywords: Place = 0
-        self.names: list[tuple[str, Place]] = []
+        self.positional: list[tuple[str, Var]] = []
+        self.keyword_only: list[tuple[str, Var]] = []
+        self.defaults: list[tuple[str, Var]] = []
+        self.rest: Var = 0
+        self.keywords: Var = 0
+        self.names: list[tuple[str, Var]] = []
 
 
 class Definitions(Expressions):
     """Reads definitions."""
 
-    # Without `\b` before the words, which would take twice as long; `subclass` is read for nothing.
-    telling = re.compile(rb":=|class\b|def\b|lambda\b|import\b|global\b|nonlocal\b")
+    # Without `\b` before the words, which would take twice as long; `subclass` matches in vain.
+    relevant = re.compile(rb":=|class\b|def\b|lambda\b|import\b|global\b|nonlocal\b")
 
     @abstractmethod
     def block(self, node: Node) -> None:
         """Read statements (statements.py)."""
 
-    def says_something(self, node: Node) -> bool:
-        """Tell whether a node has to be read, though it is only run.
+    def has_effect(self, node: Node) -> bool:
+        """Tell whether a node must be read even without calls.
 
-        In a loop every name that is read stands for what the loop may assign to it as well.
+        Within a loop, a name may also hold what the loop assigns to it later.
         """
         scope = self.scope
-        return super().says_something(node) or bool(scope.loops and not scope.is_outline)
+        return super().has_effect(node) or bool(scope.loops and not scope.is_outline)
 
     # --- functions
 
-    def function(self, node: Node) -> Place:
-        """Read a `def` where it stands; its body waits."""
+    def function(self, node: Node) -> Var:
+        """Read a `def`; queue its body."""
         name = self.text(node.child_by_field_name("name") or node)
         kind = "method" if self.scope.kind == "class" else "function"
         definition = self.define(kind, name, node, self._signature(node, name))
         return self._function(node, definition)
 
-    def lambda_(self, node: Node) -> Place:
-        """Read a lambda where it stands; its body waits."""
+    def lambda_(self, node: Node) -> Var:
+        """Read a lambda; queue its body."""
         scope = self.scope
         scope.lambdas += 1
         definition = self.define("function", f"<lambda{scope.lambdas}>", node, None)
         return self._function(node, definition)
 
-    def _function(self, node: Node, definition: int) -> Place:
+    def _function(self, node: Node, definition: int) -> Var:
         if not self._has_more(node):
-            return self.place()
+            return self.new_var()
         scope = self.scope
         inner = NameScope("function", scope, definition, definition)
         inner.captured = dict(scope.local_names)
@@ -99,8 +98,8 @@ class Definitions(Expressions):
         parameters = self._parameters(node.child_by_field_name("parameters"), inner)
         first = parameters.positional[0][1] if parameters.positional else 0
         inner.first_parameter = first if scope.kind == "class" else scope.first_parameter
-        result = self.place()
-        self._hint(node.child_by_field_name("return_type"), result)
+        result = self.new_var()
+        self._annotate(node.child_by_field_name("return_type"), result)
         self.summary.functions.append(
             Function(
                 definition,
@@ -119,46 +118,48 @@ class Definitions(Expressions):
         )
         self.scopes.append(inner)
         self.waiting.append((node, inner))
-        place = self.place()
-        self.summary.function_values.append((place, inner.function))
-        return place
+        var = self.new_var()
+        self.summary.function_values.append((var, inner.function))
+        return var
 
     def _has_more(self, node: Node) -> bool:
-        """Tell whether there is more to a function than its definition."""
+        """Tell whether the body of a function must be read."""
         parts = (node.child_by_field_name(name) for name in ("body", "parameters"))
-        return self.with_calls or any(part and self.says_something(part) for part in parts)
+        return self.with_calls or any(part and self.has_effect(part) for part in parts)
 
-    def read_waiting(self) -> None:
-        """Read the bodies of the functions; those may leave others to read."""
+    def read_bodies(self) -> None:
+        """Read the queued bodies, which may queue others."""
         while self.waiting:
             node, scope = self.waiting.popleft()
             self.scope = scope
             self.depth = 0
             body = node.child_by_field_name("body")
-            if body is not None and self.says_something(body):
+            if body is not None and self.has_effect(body):
                 scope.is_outline = not (
                     self.with_calls or _NAMING.search(self.source, body.start_byte, body.end_byte)
                 )
                 if node.type == "lambda":
-                    self.returned(self.expression(body))
+                    self.add_return(self.expression(body))
                 else:
                     self.block(body)
-            self.settle(scope)
+            self.resolve_pending(scope)
 
-    def returned(self, place: Place) -> None:
-        """Note what the function being read returns."""
-        if not place or self.scope.function < 0:
+    def add_return(self, var: Var) -> None:
+        """Record a return value of the current function."""
+        if not var or self.scope.function < 0:
             return
         function = self.summary.functions[self.scope.function]
         for index, (_, parameter) in enumerate(function.positional):
-            if parameter == place:
-                passes = (*function.passes, index)
-                self.summary.functions[self.scope.function] = function._replace(passes=passes)
+            if parameter == var:
+                returned_parameters = (*function.returned_parameters, index)
+                self.summary.functions[self.scope.function] = function._replace(
+                    returned_parameters=returned_parameters
+                )
                 return
-        self.copy(place, function.result)
+        self.copy(var, function.result)
 
-    def kept(self, base: Place, attribute: str, value: Place) -> bool:
-        """Note `self.attribute = parameter`; each call then keeps its own argument."""
+    def store_parameter(self, base: Var, attribute: str, value: Var) -> bool:
+        """Record `self.attribute = parameter`, so that each call stores its own argument."""
         scope = self.scope
         if scope.function < 0 or base != scope.first_parameter:
             return False
@@ -167,18 +168,20 @@ class Definitions(Expressions):
             return False
         for name, parameter in function.positional[1:] + function.keyword_only:
             if parameter == value:
-                keeps = (*function.keeps, (attribute, name))
-                self.summary.functions[scope.function] = function._replace(keeps=keeps)
+                stored_parameters = (*function.stored_parameters, (attribute, name))
+                self.summary.functions[scope.function] = function._replace(
+                    stored_parameters=stored_parameters
+                )
                 return True
         return False
 
-    def generator_values(self) -> Place:
-        """Return the place of what the function being read yields."""
+    def generator_values(self) -> Var:
+        """Return the variable of the values that the current function yields."""
         if self.scope.function < 0:
             return 0
         function = self.summary.functions[self.scope.function]
         if not function.yields:
-            function = function._replace(yields=self.place())
+            function = function._replace(yields=self.new_var())
             self.summary.functions[self.scope.function] = function
         return function.yields
 
@@ -190,23 +193,23 @@ class Definitions(Expressions):
             if name is None:
                 keyword_only = keyword_only or child.type == "keyword_separator"
                 continue
-            place = self.place()
-            inner.assigned[name] = [place]
-            inner.bind(name, place)
+            var = self.new_var()
+            inner.assigned[name] = [var]
+            inner.bind(name, var)
             if stars == 1:
-                found.rest, keyword_only = place, True
+                found.rest, keyword_only = var, True
                 continue
             if stars == 2:
-                found.keywords = place
+                found.keywords = var
                 continue
-            (found.keyword_only if keyword_only else found.positional).append((name, place))
-            self._hint(annotation, place)
+            (found.keyword_only if keyword_only else found.positional).append((name, var))
+            self._annotate(annotation, var)
             if default is not None:
-                found.defaults.append((name, self.passed(default)))
+                found.defaults.append((name, self.operand(default)))
         return found
 
     def _parameter(self, node: Node) -> tuple[str | None, Node | None, Node | None, int]:
-        """Take a parameter apart: name, annotation, default, number of stars."""
+        """Split a parameter into name, annotation, default and number of stars."""
         annotation = node.child_by_field_name("type")
         default = node.child_by_field_name("value")
         name: Node | None = node
@@ -223,14 +226,14 @@ class Definitions(Expressions):
         return self.text(name), annotation, default, stars
 
     def _signature(self, node: Node, name: str) -> str:
-        """Write names and annotations as they are written; default values are not structure."""
+        """Return the signature: names and annotations as written, without default values."""
         parts = []
         parameters = node.child_by_field_name("parameters")
         returns = node.child_by_field_name("return_type")
         if parameters is not None and returns is None and not parameters.has_error:
             written = self.text(parameters)
             if _PLAIN_PARAMETERS.fullmatch(written):
-                return f"{name}{written}"[:LONGEST_SIGNATURE]
+                return f"{name}{written}"[:MAX_SIGNATURE]
         for child in parameters.named_children if parameters is not None else ():
             if child.type in {"keyword_separator", "positional_separator"}:
                 parts.append(self.text(child))
@@ -240,13 +243,13 @@ class Definitions(Expressions):
                 shown = f": {self.text(annotation)}" if annotation is not None else ""
                 parts.append("*" * stars + found + shown)
         result = f" -> {self.text(returns)}" if returns is not None else ""
-        return _SPACE.sub(" ", f"{name}({', '.join(parts)}){result}")[:LONGEST_SIGNATURE]
+        return _SPACE.sub(" ", f"{name}({', '.join(parts)}){result}")[:MAX_SIGNATURE]
 
     # --- annotations
 
-    def _hint(self, annotation: Node | None, place: Place) -> None:
-        """Say what a place is annotated with: believed where nothing else is known of it."""
-        if annotation is None or not place or not self.with_calls:
+    def _annotate(self, annotation: Node | None, var: Var) -> None:
+        """Record a variable's annotation, a fallback for an empty variable."""
+        if annotation is None or not var or not self.with_calls:
             return
         waiting = [annotation]
         while waiting:
@@ -255,19 +258,19 @@ class Definitions(Expressions):
             if kind in {"type", "parenthesized_expression", "union_type", "binary_operator"}:
                 waiting.extend(node.named_children)
             elif kind in {"identifier", "attribute"}:
-                self.summary.hints.append((place, self._annotated_class(self.text(node))))
+                self.summary.annotations.append((var, self._annotated_class(self.text(node))))
             elif kind == "string":
                 written = self.text(node).strip("'\"").strip()
                 for name in written.split("|"):
                     if _DOTTED.match(name.strip()):
-                        class_place = self._annotated_class(name.strip())
-                        self.summary.hints.append((place, class_place))
+                        class_var = self._annotated_class(name.strip())
+                        self.summary.annotations.append((var, class_var))
             elif kind in {"generic_type", "subscript"}:
-                waiting.extend(self._generic(node, place))
+                waiting.extend(self._generic(node, var))
 
-    @not_too_deep(_NOTHING)
-    def _generic(self, node: Node, place: Place) -> list[Node]:
-        """Return the alternatives that `Optional[...]` names; for `list[...]` hint the elements."""
+    @depth_limited(_NOTHING)
+    def _generic(self, node: Node, var: Var) -> list[Node]:
+        """Return the alternatives of `Optional[...]`; for `list[...]`, annotate the elements."""
         children = [child for child in node.named_children if child.type != "comment"]
         if not children:
             return []
@@ -280,48 +283,48 @@ class Definitions(Expressions):
         if name in _ALTERNATIVES:
             return arguments[:1] if name == "Annotated" else arguments
         if name in _HOLDERS and arguments:
-            element = self.place()
+            element = self.new_var()
             kind = _HOLDERS[name]
-            self._hint(arguments[-1] if kind == "dict" else arguments[0], element)
+            self._annotate(arguments[-1] if kind == "dict" else arguments[0], element)
             holder = self.container(kind, [(None, 0, element)])
-            self.summary.hints.append((place, -holder))
+            self.summary.annotations.append((var, -holder))
         return []
 
-    def _annotated_class(self, dotted: str) -> Place:
+    def _annotated_class(self, dotted: str) -> Var:
         first, *rest = dotted.split(".")
-        place = self.read_name(first)
+        var = self.read_name(first)
         for attribute in rest:
-            if not place:
+            if not var:
                 return 0
-            loaded = self.place()
-            self.summary.loads.append((loaded, place, attribute, self.scope.runner, 0))
-            place = loaded
-        return place
+            loaded = self.new_var()
+            self.summary.loads.append((loaded, var, attribute, self.scope.caller, 0))
+            var = loaded
+        return var
 
-    def annotated(self, annotation: Node | None, place: Place) -> None:
-        """Believe the annotation of a variable where its value says nothing."""
-        self._hint(annotation, place)
+    def annotated(self, annotation: Node | None, var: Var) -> None:
+        """Record the annotation of an assigned variable, a fallback for an unknown value."""
+        self._annotate(annotation, var)
 
     # --- classes
 
-    def class_(self, node: Node) -> Place:
-        """Read a class; its body runs here and now."""
+    def class_(self, node: Node) -> Var:
+        """Read a class; its body runs in place."""
         name = self.text(node.child_by_field_name("name") or node)
-        bases: list[Place] = []
-        keywords: list[tuple[str | None, Place]] = []
+        bases: list[Var] = []
+        keywords: list[tuple[str | None, Var]] = []
         superclasses = node.child_by_field_name("superclasses")
         shown = ""
         if superclasses is not None:
             self.arguments(superclasses, bases, keywords)
             shown = f"({', '.join(self._base_names(superclasses))})"
-        definition = self.define("class", name, node, f"{name}{shown}"[:LONGEST_SIGNATURE])
+        definition = self.define("class", name, node, f"{name}{shown}"[:MAX_SIGNATURE])
         outer = self.scope
-        inner = NameScope("class", outer, definition, outer.runner)
+        inner = NameScope("class", outer, definition, outer.caller)
         inner.captured = dict(outer.local_names)
         inner.owner = index = len(self.summary.classes)
         inner.first_parameter = 0
         self.scopes.append(inner)
-        # Its methods refer to it by its index before it is complete.
+        # Its methods refer to its index before it is complete.
         self.summary.classes.append(Class(definition, (), 0, (), ()))
         self.scope = inner
         body = node.child_by_field_name("body")
@@ -329,18 +332,18 @@ class Definitions(Expressions):
         if body is not None:
             self.block(body)
             fields = self._fields(body)
-        self.settle(inner)
+        self.resolve_pending(inner)
         self.scope = outer
         self.summary.classes[index] = Class(
             definition,
             tuple(abs(base) for base in bases if base),
-            next((place for keyword, place in keywords if keyword == "metaclass"), 0),
-            tuple((name, self.outside(inner, name)) for name in inner.assigned),
+            next((var for keyword, var in keywords if keyword == "metaclass"), 0),
+            tuple((name, self.shared_var(inner, name)) for name in inner.assigned),
             tuple(fields),
         )
-        place = self.place()
-        self.summary.class_values.append((place, index))
-        return place
+        var = self.new_var()
+        self.summary.class_values.append((var, index))
+        return var
 
     def _base_names(self, superclasses: Node) -> list[str]:
         return [
@@ -362,20 +365,20 @@ class Definitions(Expressions):
     # --- decorators
 
     def decorated(self, node: Node) -> None:
-        """Read a decorated definition: the decorators apply from the inside out."""
+        """Read a decorated definition; decorators apply from the inside out."""
         decorators = [child for child in node.named_children if child.type == "decorator"]
         definition = node.child_by_field_name("definition")
         is_class = definition is not None and definition.type == "class_definition"
-        read = self.expression if is_class else self.passed
-        places = [read(child.named_children[0]) for child in decorators]
+        read = self.expression if is_class else self.operand
+        operands = [read(child.named_children[0]) for child in decorators]
         if definition is None:
             return
         value = self.class_(definition) if is_class else self.function(definition)
-        for decorator, place in zip(reversed(decorators), reversed(places), strict=True):
-            if place:
-                result = self.place()
+        for decorator, var in zip(reversed(decorators), reversed(operands), strict=True):
+            if var:
+                result = self.new_var()
                 line = decorator.start_point.row + 1
-                self.summary.decorations.append((result, place, value, self.scope.runner, line))
+                self.summary.decorations.append((result, var, value, self.scope.caller, line))
                 value = result
         name = definition.child_by_field_name("name")
         if name is not None:

@@ -1,11 +1,10 @@
-"""Reading expressions: each returns the place of its value, 0 where it is of no interest.
+"""Reads expressions; each returns the variable of its value, 0 if the value does not matter.
 
-Chains (`a.b().c[0]`) and sums lean to the left in the tree, as deep as they are long; they are
-read in a loop.
+Chains (`a.b().c[0]`) and sums lean to the left in the tree, as deep as they are long; a loop reads
+them.
 
-Where nobody asks for calls, what may lead to the bases of a class is all that matters of a value:
-names, attributes, alternatives. What goes into a call, a container or a comparison does not come
-out of it then, and is not read unless it is telling.
+Without calls, a value matters only if it can be a base class: names, attributes and alternatives.
+Arguments, elements and operands are read only if they are relevant.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from collections.abc import Callable
 
 from tree_sitter import Node
 
-from coatcheck.codegraph.python.names import DEEPEST, LONGEST_CONSTANT, Names
-from coatcheck.codegraph.python.summary import Element, Key, Place
+from coatcheck.codegraph.python.names import MAX_CONSTANT_LENGTH, MAX_DEPTH, Names
+from coatcheck.codegraph.summary import Element, Key, Var
 
 _CHAINS = {"call": "function", "attribute": "object", "subscript": "value"}
 _LEANING = {"binary_operator", "boolean_operator"}
@@ -43,8 +42,8 @@ class Expressions(Names, ABC):
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
-        # Half of all expressions have none within them.
-        self._leaves: dict[str, Callable[[Node], Place]] = {
+        # Half of all expressions have no children.
+        self._leaves: dict[str, Callable[[Node], Var]] = {
             "identifier": lambda node: self.read_name(self.text(node)),
             "integer": self._integer,
             "float": lambda _: self.typed("float"),
@@ -55,7 +54,7 @@ class Expressions(Names, ABC):
             "ellipsis": lambda _: 0,
             "type": lambda _: 0,
         }
-        self._readers: dict[str, Callable[[Node], Place]] = {
+        self._readers: dict[str, Callable[[Node], Var]] = {
             "string": self._string,
             "concatenated_string": self._concatenated,
             "list": self._brackets,
@@ -82,22 +81,22 @@ class Expressions(Names, ABC):
         }
 
     @abstractmethod
-    def lambda_(self, node: Node) -> Place:
+    def lambda_(self, node: Node) -> Var:
         """Read a lambda (definitions.py)."""
 
     @abstractmethod
-    def assignment(self, node: Node) -> Place:
+    def assignment(self, node: Node) -> Var:
         """Read an assignment (statements.py)."""
 
     @abstractmethod
-    def augmented_assignment(self, node: Node) -> Place:
-        """Read an assignment with an operator (statements.py)."""
+    def augmented_assignment(self, node: Node) -> Var:
+        """Read an augmented assignment (statements.py)."""
 
     @abstractmethod
-    def bind_target(self, target: Node, value: Place) -> None:
-        """Assign to whatever stands on the left (statements.py)."""
+    def bind_target(self, target: Node, value: Var) -> None:
+        """Assign to a target (statements.py)."""
 
-    def expression(self, node: Node) -> Place:
+    def expression(self, node: Node) -> Var:
         """Read an expression."""
         while node.type == "parenthesized_expression" and node.named_child_count:
             node = node.named_children[0]
@@ -109,31 +108,31 @@ class Expressions(Names, ABC):
             return self._plain_string(node)
         self.depth += 1
         try:
-            if self.depth > DEEPEST:
+            if self.depth > MAX_DEPTH:
                 self.too_deep_line = self.too_deep_line or node.start_point.row + 1
                 return 0
             if kind in _CHAINS:
                 return self._chain(node)
             if kind in _LEANING:
-                return self._leaning(node)
+                return self._left_chain(node)
             reader = self._readers.get(kind)
             return self._discard(node) if reader is None else reader(node)
         finally:
             self.depth -= 1
 
-    def passed(self, node: Node) -> Place:
-        """Read an expression that only calls have a use for."""
-        return self.expression(node) if self.says_something(node) else 0
+    def operand(self, node: Node) -> Var:
+        """Read an expression whose value only calls need."""
+        return self.expression(node) if self.has_effect(node) else 0
 
-    def _discard(self, node: Node) -> Place:
-        if self.says_something(node):
+    def _discard(self, node: Node) -> Var:
+        if self.has_effect(node):
             for child in node.named_children:
                 self.expression(child)
         return 0
 
     # --- chains
 
-    def _chain(self, node: Node) -> Place:
+    def _chain(self, node: Node) -> Var:
         links = []
         while (field := _CHAINS.get(node.type)) is not None:
             links.append(node)
@@ -144,67 +143,67 @@ class Expressions(Names, ABC):
             while node.type == "parenthesized_expression" and node.named_child_count:
                 node = node.named_children[0]
         if links and links[-1].type == "call" and self._is_super(links[-1], node):
-            place = self._super(links.pop())
+            var = self._super(links.pop())
         else:
-            place = self.expression(node) if node is not links[-1] else 0
+            var = self.expression(node) if node is not links[-1] else 0
         for link in reversed(links):
             if link.type == "call":
-                place = self._call(link, place)
+                var = self._call(link, var)
             elif link.type == "attribute":
-                place = self._attribute(link, place)
+                var = self._attribute(link, var)
             else:
-                place = self._subscript(link, place)
-        return place
+                var = self._subscript(link, var)
+        return var
 
-    def _attribute(self, node: Node, base: Place) -> Place:
+    def _attribute(self, node: Node, base: Var) -> Var:
         name = node.child_by_field_name("attribute")
         if not base or name is None:
             return 0
-        result = self.place()
+        result = self.new_var()
         self.summary.loads.append(
-            (result, base, self.text(name), self.scope.runner, node.end_point.row + 1)
+            (result, base, self.text(name), self.scope.caller, node.end_point.row + 1)
         )
         return result
 
-    def _subscript(self, node: Node, base: Place) -> Place:
+    def _subscript(self, node: Node, base: Var) -> Var:
         keys = node.children_by_field_name("subscript")
         if len(keys) == 1 and keys[0].type == "slice":
             self._discard(keys[0])
             if not base:
                 return 0
-            result = self.place()
-            copied = self.place()
-            line, runner = node.start_point.row + 1, self.scope.runner
-            # A slice keeps the container's type and forgets which element was where.
-            self.summary.items.append((result, base, None, -1, runner, line))
+            result = self.new_var()
+            copied = self.new_var()
+            line, caller = node.start_point.row + 1, self.scope.caller
+            # A slice keeps the container's type, but not the keys of its elements.
+            self.summary.items.append((result, base, None, -1, caller, line))
             self.summary.containers.append((copied, "list", ((None, 0, result),)))
             self.copy(base, copied)
             return copied
-        places = [self.passed(key) for key in keys]
+        operands = [self.operand(key) for key in keys]
         if not base or len(keys) != 1:
             return 0
-        result = self.place()
+        result = self.new_var()
         self.summary.items.append(
             (
                 result,
                 base,
-                self.written_key(keys[0]),
-                places[0],
-                self.scope.runner,
+                self.literal_key(keys[0]),
+                operands[0],
+                self.scope.caller,
                 node.start_point.row + 1,
             )
         )
         return result
 
-    def written_key(self, node: Node) -> Key:
-        """Return a key that is written out, None for any other."""
+    def literal_key(self, node: Node) -> Key:
+        """Return a literal key, or None."""
         if node.type == "integer":
             return self._number(node)
         if node.type == "unary_operator" and node.named_child_count == 1:
             number = node.named_children[0]
             value = self._number(number) if number.type == "integer" else None
             return -value if value is not None and node.children[0].type == "-" else None
-        return self._written_string(node) if node.type == "string" else None
+        return self._literal_string(node) if node.type == "string" else None
 
     def _number(self, node: Node) -> int | None:
         try:
@@ -214,32 +213,32 @@ class Expressions(Names, ABC):
 
     # --- calls
 
-    def _call(self, node: Node, callee: Place) -> Place:
+    def _call(self, node: Node, callee: Var) -> Var:
         arguments = node.child_by_field_name("arguments")
-        positional: list[Place] = []
-        keywords: list[tuple[str | None, Place]] = []
-        if arguments is not None and self.says_something(arguments):
+        positional: list[Var] = []
+        keywords: list[tuple[str | None, Var]] = []
+        if arguments is not None and self.has_effect(arguments):
             if arguments.type == "generator_expression":
                 positional.append(self.expression(arguments))
             else:
                 self.arguments(arguments, positional, keywords)
         if not callee:
             return 0
-        result = self.place()
+        result = self.new_var()
         self.summary.calls.append(
             (
                 result,
                 callee,
                 tuple(positional),
                 tuple(keywords),
-                self.scope.runner,
+                self.scope.caller,
                 node.start_point.row + 1,
             )
         )
         return result
 
     def arguments(
-        self, node: Node, positional: list[Place], keywords: list[tuple[str | None, Place]]
+        self, node: Node, positional: list[Var], keywords: list[tuple[str | None, Var]]
     ) -> None:
         """Read the arguments of a call or the bases of a class."""
         for argument in node.named_children:
@@ -250,8 +249,8 @@ class Expressions(Names, ABC):
                 if name is not None and value is not None:
                     keywords.append((self.text(name), self.expression(value)))
             elif kind == "list_splat":
-                # `-0` would be no splat at all: an empty place stands for what is not known.
-                positional.append(-(self.expression(argument.named_children[0]) or self.place()))
+                # `-0` would be no splat: an empty variable stands for an unknown value.
+                positional.append(-(self.expression(argument.named_children[0]) or self.new_var()))
             elif kind == "dictionary_splat":
                 keywords.append((None, self.expression(argument.named_children[0])))
             elif kind != "comment":
@@ -266,18 +265,18 @@ class Expressions(Names, ABC):
             and call.child_by_field_name("function") == name
         )
 
-    def _super(self, node: Node) -> Place:
-        line, runner = node.start_point.row + 1, self.scope.runner
-        result = self.place()
-        self._call(node, self.outside(self.module, "super"))
+    def _super(self, node: Node) -> Var:
+        line, caller = node.start_point.row + 1, self.scope.caller
+        result = self.new_var()
+        self._call(node, self.shared_var(self.module, "super"))
         del self.summary.calls[-1]
         self.summary.supers.append((result, self.scope.owner, self.scope.first_parameter))
-        self.summary.calls.append((0, self.outside(self.module, "super"), (), (), runner, line))
+        self.summary.calls.append((0, self.shared_var(self.module, "super"), (), (), caller, line))
         return result
 
     # --- operators
 
-    def _leaning(self, node: Node) -> Place:
+    def _left_chain(self, node: Node) -> Var:
         links = []
         while node.type in _LEANING:
             links.append(node)
@@ -287,94 +286,94 @@ class Expressions(Names, ABC):
             node = left
             while node.type == "parenthesized_expression" and node.named_child_count:
                 node = node.named_children[0]
-        place = self.expression(node) if node is not links[-1] else 0
+        var = self.expression(node) if node is not links[-1] else 0
         for link in reversed(links):
             right = link.child_by_field_name("right")
             operator = link.child_by_field_name("operator")
             if link.type == "boolean_operator":
-                mark = self.scope.mark()
+                mark = self.scope.begin_branch()
                 value = self.expression(right) if right is not None else 0
-                self.scope.merge([self.scope.take(mark), {}], self.join)
-                # `a and b` is a only where a is false, and what is false is seldom called.
+                self.scope.merge_branches([self.scope.end_branch(mark), {}], self.join)
+                # `a and b` is `a` only if `a` is false, and a false value is rarely called.
                 is_and = operator is not None and operator.type == "and"
-                place = (value if is_and else 0) or self.join([place, value])
+                var = (value if is_and else 0) or self.join([var, value])
                 continue
-            value = self.passed(right) if right is not None else 0
+            value = self.operand(right) if right is not None else 0
             method = _BINARY.get(operator.type if operator is not None else "")
-            place = self.operator(link, place, method, value)
-        return place
+            var = self.operator(link, var, method, value)
+        return var
 
-    def operator(self, node: Node, left: Place, method: str | None, right: Place) -> Place:
-        """Let the left operand's special method make the value."""
+    def operator(self, node: Node, left: Var, method: str | None, right: Var) -> Var:
+        """Record a call of the left operand's special method."""
         if not left or method is None:
             return 0
-        result = self.place()
+        result = self.new_var()
         self.summary.operators.append(
-            (result, left, method, (right,), self.scope.runner, node.start_point.row + 1)
+            (result, left, method, (right,), self.scope.caller, node.start_point.row + 1)
         )
         return result
 
-    def _comparison(self, node: Node) -> Place:
-        if not self.says_something(node):
+    def _comparison(self, node: Node) -> Var:
+        if not self.has_effect(node):
             return 0
-        places: list[Place] = []
+        operands: list[Var] = []
         methods: list[str] = []
         for child in node.children:
             if child.is_named:
-                places.append(self.expression(child))
+                operands.append(self.expression(child))
             else:
                 methods.append(child.type)
-        for index, method in enumerate(methods[: len(places) - 1]):
-            left, right = places[index], places[index + 1]
+        for index, method in enumerate(methods[: len(operands) - 1]):
+            left, right = operands[index], operands[index + 1]
             if method in _COMPARISONS:
                 self.operator(node, left, _COMPARISONS[method], right)
             elif method in {"in", "not in"}:
                 self.operator(node, right, "__contains__", left)
         return 0
 
-    def _unary(self, node: Node) -> Place:
+    def _unary(self, node: Node) -> Var:
         value = self.expression(node.named_children[0])
         if not value:
             return 0
-        if (written := self.written_key(node)) is not None:
+        if (written := self.literal_key(node)) is not None:
             return self.constant(written)
-        result = self.place()
+        result = self.new_var()
         self.summary.operators.append(
             (
                 result,
                 value,
                 _UNARY.get(node.children[0].type, "__neg__"),
                 (),
-                self.scope.runner,
+                self.scope.caller,
                 node.start_point.row + 1,
             )
         )
         return result
 
-    def _conditional(self, node: Node) -> Place:
+    def _conditional(self, node: Node) -> Var:
         parts = [child for child in node.named_children if child.type != "comment"]
         if len(parts) != 3:
             return self._discard(node)
-        self.passed(parts[1])
+        self.operand(parts[1])
         return self.join([self.expression(parts[0]), self.expression(parts[2])])
 
-    def _walrus(self, node: Node) -> Place:
+    def _walrus(self, node: Node) -> Var:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if name is None or value is None:
             return 0
-        place = self.expression(value)
-        self.scope.assign(self.text(name), place)
-        return place
+        var = self.expression(value)
+        self.scope.assign(self.text(name), var)
+        return var
 
-    def _await(self, node: Node) -> Place:
+    def _await(self, node: Node) -> Var:
         value = self.expression(node.named_children[0]) if node.named_children else 0
         if not value:
             return 0
-        result = self.place()
-        self.summary.awaits.append((result, value, self.scope.runner, node.start_point.row + 1))
+        result = self.new_var()
+        self.summary.awaits.append((result, value, self.scope.caller, node.start_point.row + 1))
         return result
 
-    def _yield(self, node: Node) -> Place:
+    def _yield(self, node: Node) -> Var:
         yields = self.generator_values()
         value = self.expression(node.named_children[0]) if node.named_children else 0
         if not yields:
@@ -382,31 +381,31 @@ class Expressions(Names, ABC):
         if node.children[1:] and node.children[1].type == "from":
             if not value:
                 return 0
-            element, result = self.place(), self.place()
-            line, runner = node.start_point.row + 1, self.scope.runner
-            self.summary.iterations.append((element, value, False, runner, line))
+            element, result = self.new_var(), self.new_var()
+            line, caller = node.start_point.row + 1, self.scope.caller
+            self.summary.iterations.append((element, value, False, caller, line))
             self.copy(element, yields)
-            # What the inner generator returns is the value of `yield from`.
-            self.summary.awaits.append((result, value, runner, line))
+            # The result of the inner generator is the value of `yield from`.
+            self.summary.awaits.append((result, value, caller, line))
             return result
         self.copy(value, yields)
         return 0
 
     @abstractmethod
-    def generator_values(self) -> Place:
-        """Return the place of what the function being read yields (definitions.py)."""
+    def generator_values(self) -> Var:
+        """Return the variable of the values that the current function yields (definitions.py)."""
 
     # --- literals
 
-    def _string(self, node: Node) -> Place:
+    def _string(self, node: Node) -> Var:
         if b"f" in self.source[node.start_byte : node.start_byte + 2].lower():
-            if self.says_something(node):
+            if self.has_effect(node):
                 self._interpolated(node)
             return self.typed("str")
         return self._plain_string(node)
 
-    def _plain_string(self, node: Node) -> Place:
-        written = self._written_string(node) if self.with_calls else None
+    def _plain_string(self, node: Node) -> Var:
+        written = self._literal_string(node) if self.with_calls else None
         return self.constant(written) if isinstance(written, str) else self.typed("str")
 
     def _interpolated(self, node: Node) -> None:
@@ -415,28 +414,28 @@ class Expressions(Names, ABC):
                 value = self.expression(child.named_children[0])
                 if value:
                     self.summary.operators.append(
-                        (0, value, "__format__", (), self.scope.runner, child.start_point.row + 1)
+                        (0, value, "__format__", (), self.scope.caller, child.start_point.row + 1)
                     )
 
-    def _written_string(self, node: Node) -> str | None:
-        if node.end_byte - node.start_byte > LONGEST_CONSTANT:
+    def _literal_string(self, node: Node) -> str | None:
+        if node.end_byte - node.start_byte > MAX_CONSTANT_LENGTH:
             return None
         text = self.text(node)
         if text[:1] in {"'", '"'} and "\\" not in text:
             return text[3:-3] if text[:3] in {"'''", '"""'} else text[1:-1]
         return None
 
-    def _concatenated(self, node: Node) -> Place:
+    def _concatenated(self, node: Node) -> Var:
         self._discard(node)
         return self.typed("str")
 
-    def _integer(self, node: Node) -> Place:
+    def _integer(self, node: Node) -> Var:
         number = self._number(node) if self.with_calls else None
         return self.constant(number) if number is not None else self.typed("int")
 
-    def _brackets(self, node: Node) -> Place:
-        if not self.says_something(node):
-            return self.place()
+    def _brackets(self, node: Node) -> Var:
+        if not self.has_effect(node):
+            return self.new_var()
         elements: list[Element] = []
         known = True
         for child in node.named_children:
@@ -446,39 +445,39 @@ class Expressions(Names, ABC):
                 elements.append((None, -1, self.expression(child.named_children[0])))
                 known = False
             else:
-                # After a splat nobody knows at which index an element is.
+                # After a splat, the index of an element is unknown.
                 key = len(elements) if known else None
                 elements.append((key, 0, self.expression(child)))
         return self.container(_BRACKETS[node.type], elements)
 
-    def container(self, kind: str, elements: list[Element]) -> Place:
-        """Make a container with these elements."""
-        result = self.place()
+    def container(self, kind: str, elements: list[Element]) -> Var:
+        """Create a container with these elements."""
+        result = self.new_var()
         self.summary.containers.append((result, kind, tuple(elements)))
         return result
 
-    def _dictionary(self, node: Node) -> Place:
-        if not self.says_something(node):
-            return self.place()
+    def _dictionary(self, node: Node) -> Var:
+        if not self.has_effect(node):
+            return self.new_var()
         elements: list[Element] = []
         for child in node.named_children:
             if child.type == "pair":
                 key, value = child.child_by_field_name("key"), child.child_by_field_name("value")
                 if key is None or value is None:
                     continue
-                key_place = self.expression(key)
-                written = self.written_key(key)
-                place = self.expression(value)
-                elements.append((written, 0 if written is not None else key_place, place))
+                key_var = self.expression(key)
+                written = self.literal_key(key)
+                var = self.expression(value)
+                elements.append((written, 0 if written is not None else key_var, var))
             elif child.type == "dictionary_splat":
                 elements.append((None, -1, self.expression(child.named_children[0])))
         return self.container("dict", elements)
 
-    def _comprehension(self, node: Node) -> Place:
-        if not self.says_something(node):
-            return self.place()
+    def _comprehension(self, node: Node) -> Var:
+        if not self.has_effect(node):
+            return self.new_var()
         body = node.child_by_field_name("body")
-        mark = self.scope.mark()
+        mark = self.scope.begin_branch()
         around = dict(self.scope.local_names)
         for clause in node.named_children:
             if clause.type == "for_in_clause":
@@ -488,12 +487,12 @@ class Expressions(Names, ABC):
         elements: list[Element] = []
         if body is not None and body.type == "pair":
             key, value = body.child_by_field_name("key"), body.child_by_field_name("value")
-            key_place = self.expression(key) if key is not None else 0
+            key_var = self.expression(key) if key is not None else 0
             if value is not None:
-                elements.append((None, key_place, self.expression(value)))
+                elements.append((None, key_var, self.expression(value)))
         elif body is not None:
             elements.append((None, 0, self.expression(body)))
-        self.scope.take(mark)
+        self.scope.end_branch(mark)
         self.scope.local_names = around
         return self.container(_COMPREHENSIONS.get(node.type, "dict"), elements)
 
@@ -502,16 +501,16 @@ class Expressions(Names, ABC):
         if left is None or right is None:
             return
         value = self.expression(right)
-        element = self.place() if value else 0
+        element = self.new_var() if value else 0
         if value:
             is_async = any(child.type == "async" for child in clause.children)
             self.summary.iterations.append(
-                (element, value, is_async, self.scope.runner, clause.start_point.row + 1)
+                (element, value, is_async, self.scope.caller, clause.start_point.row + 1)
             )
         self.bind_local(left, element)
 
-    def bind_local(self, target: Node, value: Place) -> None:
-        """Bind the variables of a comprehension: only what stands in it sees them."""
+    def bind_local(self, target: Node, value: Var) -> None:
+        """Bind the variables of a comprehension, which only the comprehension sees."""
         self.scope.is_binding_local = True
         self.bind_target(target, value)
         self.scope.is_binding_local = False

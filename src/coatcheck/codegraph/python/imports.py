@@ -1,4 +1,4 @@
-"""Reading imports."""
+"""Reads imports."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ def read_import(reader: Names, node: Node) -> None:
     """Read `import a.b, c as d`."""
     line = node.start_point.row + 1
     for child in node.named_children:
-        place = reader.place()
-        runner = reader.scope.runner
+        var = reader.new_var()
+        caller = reader.scope.caller
         if child.type == "aliased_import":
             name, alias = child.child_by_field_name("name"), child.child_by_field_name("alias")
             if name is None or alias is None:
                 continue
-            reader.summary.imports.append((place, 0, reader.text(name), None, runner, line))
-            reader.scope.assign(reader.text(alias), place)
+            reader.summary.imports.append((var, 0, reader.text(name), None, caller, line))
+            reader.scope.assign(reader.text(alias), var)
         elif child.type == "dotted_name":
             module = reader.text(child)
             first = module.partition(".")[0]
-            reader.summary.imports.append((place, 0, first, None, runner, line))
+            reader.summary.imports.append((var, 0, first, None, caller, line))
             if first != module:
-                # The name is the package's, but it is the module that is loaded.
-                reader.summary.imports.append((0, 0, module, None, runner, line))
-            reader.scope.assign(first, place)
+                # The name is bound to the package, but the module is imported too.
+                reader.summary.imports.append((0, 0, module, None, caller, line))
+            reader.scope.assign(first, var)
 
 
 def read_import_from(reader: Names, node: Node) -> None:
@@ -37,7 +37,7 @@ def read_import_from(reader: Names, node: Node) -> None:
     source = node.child_by_field_name("module_name")
     if source is None:
         return
-    line, runner = node.start_point.row + 1, reader.scope.runner
+    line, caller = node.start_point.row + 1, reader.scope.caller
     module, dots = reader.text(source), 0
     if source.type == "relative_import":
         stripped = module.replace(" ", "")
@@ -53,6 +53,6 @@ def read_import_from(reader: Names, node: Node) -> None:
             name, alias = child.child_by_field_name("name"), child.child_by_field_name("alias")
         if name is None or alias is None:
             continue
-        place = reader.place()
-        reader.summary.imports.append((place, dots, module, reader.text(name), runner, line))
-        reader.scope.assign(reader.text(alias), place)
+        var = reader.new_var()
+        reader.summary.imports.append((var, dots, module, reader.text(name), caller, line))
+        reader.scope.assign(reader.text(alias), var)

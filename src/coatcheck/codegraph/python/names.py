@@ -1,4 +1,4 @@
-"""The part of reading a file that knows places and names."""
+"""Variables and names of a file that is read."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ from typing import Concatenate, ParamSpec, TypeVar
 from tree_sitter import Node
 
 from coatcheck.codegraph.python.scopes import NameScope
-from coatcheck.codegraph.python.summary import DefinitionSummary, Place, PythonSummary
+from coatcheck.codegraph.summary import DefinitionSummary, ModuleSummary, Var
 
-# Deeper than people nest; a level takes up to five calls of the reader, of the thousand that Python
-# allows. Long chains and sums are read in a loop
-# and do not count.
-DEEPEST = 120
+# Deeper than people nest. A level takes up to five calls of the reader, of the thousand that Python
+# allows. Loops read long chains and sums, which do not count.
+MAX_DEPTH = 120
 _SHARED = re.compile(rb"\b(?:global|nonlocal)[ \t]+([A-Za-z_][\w, \t]*)")
-LONGEST_CONSTANT = 200
-LONGEST_SIGNATURE = 500
+MAX_CONSTANT_LENGTH = 200
+MAX_SIGNATURE = 500
 
 _Reader = TypeVar("_Reader", bound="Names")
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
-def not_too_deep(
+def depth_limited(
     otherwise: _Result,
 ) -> Callable[
     [Callable[Concatenate[_Reader, Node, _Arguments], _Result]],
     Callable[Concatenate[_Reader, Node, _Arguments], _Result],
 ]:
-    """Let a method that reads a node, and may come to itself again, give up where it is deep."""
+    """Limit the depth of a method that reads nodes recursively."""
 
     def decorate(
         method: Callable[Concatenate[_Reader, Node, _Arguments], _Result],
@@ -42,7 +41,7 @@ def not_too_deep(
         def guarded(
             self: _Reader, node: Node, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs
         ) -> _Result:
-            if self.depth > DEEPEST:
+            if self.depth > MAX_DEPTH:
                 self.too_deep_line = self.too_deep_line or node.start_point.row + 1
                 return otherwise
             self.depth += 1
@@ -57,23 +56,22 @@ def not_too_deep(
 
 
 class Names:
-    """Places are made here, and names looked up as Python would.
+    """Creates variables and resolves names as Python does.
 
-    Where nobody asks who calls whom, `with_calls` is False, and what is only run, as the body of a
-    function, is not read unless it has something that is `telling`: without that it defines
-    nothing, imports nothing and binds no name of anybody else's.
+    If `with_calls` is False, code that is only run, such as the body of a function, is not read
+    unless it is `relevant`: otherwise it defines nothing, imports nothing and binds no name of
+    another scope.
     """
 
-    telling: re.Pattern[bytes]
+    relevant: re.Pattern[bytes]
     with_calls = True
 
     def __init__(self, source: bytes) -> None:
         self.source = source
-        # Where a byte is a character, a slice of text is enough.
+        # In ASCII text, byte offsets are character offsets.
         self._plain = source.decode() if source.isascii() else None
-        self.summary = PythonSummary()
-        # Names that another scope assigns to: what they stand for is not known from one scope's
-        # order of running.
+        self.summary = ModuleSummary()
+        # Names that another scope assigns: the order within one scope does not decide their value.
         self.shared = (
             {
                 name.strip().decode()
@@ -89,14 +87,14 @@ class Names:
         self.waiting: deque[tuple[Node, NameScope]] = deque()
         self.depth = 0
         self.too_deep_line = 0
-        self._constants: dict[int | str, Place] = {}
-        self._typed: dict[str, Place] = {}
+        self._constants: dict[int | str, Var] = {}
+        self._typed: dict[str, Var] = {}
 
-    def says_something(self, node: Node) -> bool:
-        """Tell whether the body of a function, or what else is only run, has to be read."""
+    def has_effect(self, node: Node) -> bool:
+        """Tell whether code that is only run must be read."""
         return (
             self.with_calls
-            or self.telling.search(self.source, node.start_byte, node.end_byte) is not None
+            or self.relevant.search(self.source, node.start_byte, node.end_byte) is not None
         )
 
     def text(self, node: Node) -> str:
@@ -105,80 +103,80 @@ class Names:
             return intern(self._plain[node.start_byte : node.end_byte])
         return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
-    def place(self) -> Place:
-        """Make a place."""
-        self.summary.places += 1
-        return self.summary.places
+    def new_var(self) -> Var:
+        """Create a variable."""
+        self.summary.variables += 1
+        return self.summary.variables
 
-    def copy(self, source: Place, target: Place) -> None:
-        """Say that what is in one place is in another."""
+    def copy(self, source: Var, target: Var) -> None:
+        """Copy the values of one variable to another."""
         if source and target and source != target:
             self.summary.copies.append((source, target))
 
-    def join(self, places: list[Place]) -> Place:
-        """Return a place that holds what any of these hold."""
-        several = dict.fromkeys(place for place in places if place)
+    def join(self, operands: list[Var]) -> Var:
+        """Return a variable that holds the values of all of these."""
+        several = dict.fromkeys(var for var in operands if var)
         if len(several) < 2:
             return next(iter(several), 0)
-        joined = self.place()
-        for place in several:
-            self.summary.copies.append((place, joined))
+        joined = self.new_var()
+        for var in several:
+            self.summary.copies.append((var, joined))
         return joined
 
-    def constant(self, value: int | str) -> Place:
-        """Return the place of something that is written out."""
-        place = self._constants.get(value)
-        if place is None:
-            place = self._constants[value] = self.place()
-            self.summary.constants.append((place, value))
-        return place
+    def constant(self, value: int | str) -> Var:
+        """Return the variable of a literal."""
+        var = self._constants.get(value)
+        if var is None:
+            var = self._constants[value] = self.new_var()
+            self.summary.constants.append((var, value))
+        return var
 
-    def typed(self, name: str) -> Place:
-        """Return the place of a value of a builtin type that is not written out."""
-        place = self._typed.get(name)
-        if place is None:
-            place = self._typed[name] = self.place()
-            self.summary.typed.append((place, name))
-        return place
+    def typed(self, name: str) -> Var:
+        """Return the variable of an unknown value of a builtin type."""
+        var = self._typed.get(name)
+        if var is None:
+            var = self._typed[name] = self.new_var()
+            self.summary.typed.append((var, name))
+        return var
 
     # --- names
 
-    def read_name(self, name: str) -> Place:
-        """Return what a name stands for here."""
+    def read_name(self, name: str) -> Var:
+        """Return the variable of a name at this point."""
         scope = self.scope
         if name not in self.shared:
-            place = scope.current(name, self.place, self.copy)
-            if place is not None:
-                return place
+            var = scope.current(name, self.new_var, self.copy)
+            if var is not None:
+                return var
         elif name in scope.declared:
-            return self.outside(scope.declared[name], name)
+            return self.shared_var(scope.declared[name], name)
         elif name in scope.assigned and scope.kind != "class":
-            return self.outside(scope, name)
+            return self.shared_var(scope, name)
         if scope.kind == "module":
-            return self.outside(scope, name)
-        place = scope.pending.get(name)
-        if place is None:
-            place = scope.pending[name] = self.place()
-        return place
+            return self.shared_var(scope, name)
+        var = scope.pending.get(name)
+        if var is None:
+            var = scope.pending[name] = self.new_var()
+        return var
 
-    def outside(self, scope: NameScope, name: str) -> Place:
-        """Return a scope's variable as others see it: everything that is ever assigned to it."""
-        place = scope.seen_outside.get(name)
-        if place is None:
-            place = scope.seen_outside[name] = self.place()
-        return place
+    def shared_var(self, scope: NameScope, name: str) -> Var:
+        """Return a scope's variable as other scopes see it: all that is ever assigned to it."""
+        var = scope.shared_vars.get(name)
+        if var is None:
+            var = scope.shared_vars[name] = self.new_var()
+        return var
 
-    def settle(self, scope: NameScope) -> None:
-        """Look up the names that a scope read without having assigned them by then."""
-        for name, place in scope.pending.items():
+    def resolve_pending(self, scope: NameScope) -> None:
+        """Resolve the names that a scope read before assigning them."""
+        for name, var in scope.pending.items():
             captured = self._captured(scope, name)
             if captured is not None:
-                self.copy(captured, place)
+                self.copy(captured, var)
                 continue
-            self.copy(self.outside(self._owner_of(scope, name), name), place)
+            self.copy(self.shared_var(self._owner_of(scope, name), name), var)
 
     @staticmethod
-    def _captured(scope: NameScope | None, name: str) -> Place | None:
+    def _captured(scope: NameScope | None, name: str) -> Var | None:
         while scope is not None and name not in scope.assigned:
             if name in scope.captured:
                 return scope.captured[name]
@@ -200,18 +198,18 @@ class Names:
         return self.module
 
     def finish(self) -> None:
-        """Say what each scope's variables hold for others; what nobody assigned is left unknown."""
+        """Join the versions of variables that other scopes see; leave the others unresolved."""
         for scope in self.scopes:
-            for name, place in scope.seen_outside.items():
+            for name, var in scope.shared_vars.items():
                 if scope is self.module and name not in scope.assigned:
-                    self.summary.unknown_names.append((place, name))
+                    self.summary.unknown_names.append((var, name))
                 for assigned in dict.fromkeys(scope.assigned.get(name, ())):
-                    self.copy(assigned, place)
+                    self.copy(assigned, var)
 
     # --- definitions
 
     def define(self, kind: str, name: str, node: Node, signature: str | None) -> int:
-        """Add a definition that stands in the scope that is read."""
+        """Add a definition in the current scope."""
         parent = self.scope.definition
         around = self.summary.definitions[parent].qualified_name
         self.summary.definitions.append(

@@ -1,109 +1,109 @@
-"""Variables of one scope while its code is read, in the order it would run.
+"""The variables of one scope while its code is read, in the order it runs.
 
-`versions` says which place a name stands for *here*; `assigned` holds every place it ever stands
-for, which is what other scopes see of it. After `mark`, a branch is read, `take` returns what it
-changed and puts everything back, and `merge` joins the ends of the branches. A name that is read in
-a loop stands for what it was before the loop and for whatever the loop assigns to it.
+`versions` holds the variable that a name stands for at this point; `assigned` holds every variable
+it ever stands for, which other scopes see. `begin_branch` starts a branch, `end_branch` returns its
+changes and undoes them, and `merge_branches` joins the ends of branches. A name that is read in a
+loop stands for its value before the loop and for all that the loop assigns to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from coatcheck.codegraph.python.summary import Place
+from coatcheck.codegraph.summary import Var
 
-Changes = dict[str, Place]
+Changes = dict[str, Var]
 
 
 class Loop:
     """A loop that is being read."""
 
     def __init__(self, start: int) -> None:
-        self.start = start  # in the scope's log
-        self.joins: list[tuple[str, Place]] = []
+        self.start = start  # position in the scope's log
+        self.joins: list[tuple[str, Var]] = []
 
 
 class NameScope:
-    """A module, class or function; comprehensions belong to the scope they stand in."""
+    """A module, class or function; a comprehension belongs to the scope around it."""
 
-    def __init__(self, kind: str, parent: NameScope | None, definition: int, runner: int) -> None:
+    def __init__(self, kind: str, parent: NameScope | None, definition: int, caller: int) -> None:
         self.kind = kind
         self.parent = parent
         self.definition = definition
-        self.runner = runner
-        self.versions: dict[str, tuple[Place, int]] = {}
-        self.assigned: dict[str, list[Place]] = {}
-        self.seen_outside: dict[str, Place] = {}
-        self.pending: dict[str, Place] = {}
+        self.caller = caller
+        self.versions: dict[str, tuple[Var, int]] = {}
+        self.assigned: dict[str, list[Var]] = {}
+        self.shared_vars: dict[str, Var] = {}
+        self.pending: dict[str, Var] = {}
         self.declared: dict[str, NameScope] = {}  # global and nonlocal
         self.loops: list[Loop] = []
-        # The variables of the comprehensions around what is read, and of those around a lambda.
-        self.local_names: dict[str, Place] = {}
-        self.captured: dict[str, Place] = {}
+        # The variables of enclosing comprehensions, and of those around a lambda.
+        self.local_names: dict[str, Var] = {}
+        self.captured: dict[str, Var] = {}
         self.is_binding_local = False
-        self.ended = False  # nothing after this point is reached
-        self.is_outline = False  # what its names stand for matters to nobody
+        self.ended = False  # the code after this point is unreachable
+        self.is_outline = False  # its names have no effect outside it
         self.lambdas = 0
-        self.owner = -1  # the class that is read, or that the function stands in
-        self.first_parameter: Place = 0
+        self.owner = -1  # the class being read, or the class of the function
+        self.first_parameter: Var = 0
         self.function = -1
-        self._undo: list[tuple[str, tuple[Place, int] | None]] = []
-        self._log: list[tuple[str, Place]] = []
+        self._undo: list[tuple[str, tuple[Var, int] | None]] = []
+        self._log: list[tuple[str, Var]] = []
 
-    def bind(self, name: str, place: Place) -> None:
-        """Let a name stand for a place from here on."""
+    def bind(self, name: str, var: Var) -> None:
+        """Bind a name to a variable from here on."""
         self._undo.append((name, self.versions.get(name)))
-        self.versions[name] = (place, len(self.loops))
-        self._log.append((name, place))
+        self.versions[name] = (var, len(self.loops))
+        self._log.append((name, var))
 
     @property
     def bound(self) -> int:
-        """How often a name was bound, for `bound_since`."""
+        """The number of bindings so far, for `bound_since`."""
         return len(self._log)
 
-    def bound_since(self, before: int) -> dict[str, Place]:
-        """Return the names that were bound since, with what each was bound to last."""
+    def bound_since(self, before: int) -> dict[str, Var]:
+        """Return the names bound since a position, each with its last variable."""
         return dict(self._log[before:])
 
-    def assign(self, name: str, place: Place) -> None:
+    def assign(self, name: str, var: Var) -> None:
         """Assign to a name."""
         if self.is_binding_local:
-            self.local_names[name] = place
-            self.bind(name, place)
+            self.local_names[name] = var
+            self.bind(name, var)
             return
         scope = self.declared.get(name)
         if scope is not None:
-            scope.assigned.setdefault(name, []).append(place)
+            scope.assigned.setdefault(name, []).append(var)
             return
-        self.assigned.setdefault(name, []).append(place)
-        self.bind(name, place)
+        self.assigned.setdefault(name, []).append(var)
+        self.bind(name, var)
 
     def current(
-        self, name: str, new_place: Callable[[], Place], copy: Callable[[Place, Place], None]
-    ) -> Place | None:
-        """Return what a name stands for here; None where this scope has not assigned it yet."""
+        self, name: str, fresh_var: Callable[[], Var], copy: Callable[[Var, Var], None]
+    ) -> Var | None:
+        """Return the variable of a name at this point, or None if it is not assigned yet."""
         version = self.versions.get(name)
         if version is None:
             return None
-        place, depth = version
-        if place and depth < len(self.loops):
+        var, depth = version
+        if var and depth < len(self.loops):
             for loop in self.loops[depth:]:
-                join = new_place()
-                copy(place, join)
+                join = fresh_var()
+                copy(var, join)
                 loop.joins.append((name, join))
-                place = join
+                var = join
             self._undo.append((name, version))
-            self.versions[name] = (place, len(self.loops))
-        return place
+            self.versions[name] = (var, len(self.loops))
+        return var
 
     # --- branches
 
-    def mark(self) -> int:
+    def begin_branch(self) -> int:
         """Begin a branch."""
         return len(self._undo)
 
-    def take(self, mark: int) -> Changes | None:
-        """End a branch: return what it changed (None if its end is not reached) and undo it."""
+    def end_branch(self, mark: int) -> Changes | None:
+        """End a branch and undo it; return its changes, or None if its end is unreachable."""
         changes = {name: self.versions[name][0] for name, _ in self._undo[mark:]}
         while len(self._undo) > mark:
             name, before = self._undo.pop()
@@ -114,8 +114,10 @@ class NameScope:
         ended, self.ended = self.ended, False
         return None if ended else changes
 
-    def merge(self, ends: Sequence[Changes | None], join: Callable[[list[Place]], Place]) -> None:
-        """Go on after branches that end so."""
+    def merge_branches(
+        self, ends: Sequence[Changes | None], join: Callable[[list[Var]], Var]
+    ) -> None:
+        """Join the ends of branches."""
         live = [end for end in ends if end is not None]
         if not live:
             self.ended = bool(ends)
@@ -127,12 +129,12 @@ class NameScope:
     # --- loops and try
 
     def log_position(self) -> int:
-        """Return where the log of assignments is now, for `assigned_since`."""
+        """Return the position in the log of assignments, for `assigned_since`."""
         return len(self._log)
 
-    def assigned_since(self, position: int) -> dict[str, list[Place]]:
-        """Return every place that names were let stand for since then."""
-        found: dict[str, list[Place]] = {}
-        for name, place in self._log[position:]:
-            found.setdefault(name, []).append(place)
+    def assigned_since(self, position: int) -> dict[str, list[Var]]:
+        """Return every variable that names were bound to since a position."""
+        found: dict[str, list[Var]] = {}
+        for name, var in self._log[position:]:
+            found.setdefault(name, []).append(var)
         return found

@@ -1,4 +1,4 @@
-"""Reading statements, in the order they would run."""
+"""Reads statements, in the order they run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from tree_sitter import Node
 
-from coatcheck.codegraph.python.argument_match import read_match
 from coatcheck.codegraph.python.definitions import Definitions
 from coatcheck.codegraph.python.imports import read_import, read_import_from
-from coatcheck.codegraph.python.names import not_too_deep
+from coatcheck.codegraph.python.names import depth_limited
+from coatcheck.codegraph.python.patterns import read_match
 from coatcheck.codegraph.python.scopes import Changes, Loop
-from coatcheck.codegraph.python.summary import DefinitionSummary, Place, PythonSummary
+from coatcheck.codegraph.summary import DefinitionSummary, ModuleSummary, Var
 
 _AUGMENTED = {
     "+=": "__iadd__", "-=": "__isub__", "*=": "__imul__", "/=": "__itruediv__",
@@ -22,7 +22,7 @@ _ASSIGNMENTS = {"assignment", "augmented_assignment"}
 
 
 class PythonStatements(Definitions):
-    """Reads a file."""
+    """Reads a Python file."""
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
@@ -50,41 +50,41 @@ class PythonStatements(Definitions):
             "comment": lambda _: None,
         }
 
-    def file(self, root: Node) -> PythonSummary:
+    def file(self, root: Node) -> ModuleSummary:
         """Read a whole file."""
         end = root.end_point.row + 1
         self.summary.definitions.append(DefinitionSummary("module", "", "", 1, end, None, -1))
         self.block(root)
-        self.read_waiting()
+        self.read_bodies()
         self.finish()
         module = self.module
-        # Others may import any of these: give each a place before the variables are settled.
-        self.summary.exports = {name: self.outside(module, name) for name in module.assigned}
+        # Other modules may import any of these: create their variables before names are resolved.
+        self.summary.exports = {name: self.shared_var(module, name) for name in module.assigned}
         return self.summary
 
     def finish(self) -> None:
-        """Settle the variables, the module's own with them."""
+        """Resolve the variables, those of the module included."""
         for name in self.module.assigned:
-            self.outside(self.module, name)
+            self.shared_var(self.module, name)
         super().finish()
 
-    @not_too_deep(None)
+    @depth_limited(None)
     def block(self, node: Node) -> None:
-        """Read statements one after the other."""
+        """Read statements in order."""
         for statement in node.named_children:
-            if not self.with_calls and self._is_idle(statement):
+            if not self.with_calls and self._is_call_only(statement):
                 continue
             reader = self._statements.get(statement.type)
             if reader is not None:
                 reader(statement)
             else:
                 for child in statement.named_children:
-                    if child.type != "string":  # what is written for people
+                    if child.type != "string":  # a docstring
                         self.expression(child)
 
-    def _is_idle(self, statement: Node) -> bool:
-        """Tell whether nobody has a use for a statement unless they ask for calls."""
-        if self.says_something(statement):
+    def _is_call_only(self, statement: Node) -> bool:
+        """Tell whether only calls need a statement."""
+        if self.has_effect(statement):
             return False
         return self.scope.is_outline or (
             statement.type not in self._statements
@@ -103,7 +103,7 @@ class PythonStatements(Definitions):
 
     # --- assignments
 
-    def assignment(self, node: Node) -> Place:
+    def assignment(self, node: Node) -> Var:
         """Read an assignment; several targets (`a = b = f`) nest to the right."""
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         annotation = node.child_by_field_name("type")
@@ -111,13 +111,13 @@ class PythonStatements(Definitions):
             return 0
         if right is None:
             if annotation is not None and left.type == "identifier":
-                place = self.place()
-                self.annotated(annotation, place)
+                var = self.new_var()
+                self.annotated(annotation, var)
                 name = self.text(left)
                 if self.scope.kind != "function" or name not in self.scope.versions:
-                    self.scope.assign(name, place)
+                    self.scope.assign(name, var)
             return 0
-        pairs = self._side_by_side(left, right)
+        pairs = self._assign_pairwise(left, right)
         if pairs is not None:
             values = [self.expression(value) for _, value in pairs]
             for (target, _), value in zip(pairs, values, strict=True):
@@ -125,10 +125,10 @@ class PythonStatements(Definitions):
             return 0
         value = self.expression(right)
         if annotation is not None:
-            place = self.place()
-            self.copy(value, place)
-            self.annotated(annotation, place)
-            value = place
+            var = self.new_var()
+            self.copy(value, var)
+            self.annotated(annotation, var)
+            value = var
         if left.type == "identifier" and self.text(left) == "__all__":
             self._note_public(right)
         self.bind_target(left, value)
@@ -136,12 +136,12 @@ class PythonStatements(Definitions):
 
     def _note_public(self, right: Node) -> None:
         if self.scope.kind == "module" and right.type in {"list", "tuple"}:
-            names = [self.written_key(child) for child in right.named_children]
+            names = [self.literal_key(child) for child in right.named_children]
             self.summary.public = tuple(name for name in names if isinstance(name, str))
 
     @staticmethod
-    def _side_by_side(left: Node, right: Node) -> list[tuple[Node, Node]] | None:
-        """Pair targets with values where both are written out: `a, b = b, a`."""
+    def _assign_pairwise(left: Node, right: Node) -> list[tuple[Node, Node]] | None:
+        """Pair targets with values if both are written out: `a, b = b, a`."""
         if left.type not in {"pattern_list", "tuple_pattern", "list_pattern"}:
             return None
         if right.type not in {"expression_list", "tuple", "list"}:
@@ -153,75 +153,75 @@ class PythonStatements(Definitions):
             return None
         return list(zip(targets, values, strict=True))
 
-    def augmented_assignment(self, node: Node) -> Place:
+    def augmented_assignment(self, node: Node) -> Var:
         """Read `a += b`."""
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         operator = node.child_by_field_name("operator")
         if left is None or right is None:
             return 0
-        before, value = self.expression(left), self.passed(right)
+        before, value = self.expression(left), self.operand(right)
         method = _AUGMENTED.get(operator.type if operator is not None else "")
         after = self.operator(node, before, method, value)
         if left.type == "identifier":
             self.scope.assign(self.text(left), self.join([before, after]))
         return 0
 
-    def bind_target(self, target: Node, value: Place) -> None:
-        """Assign a value to whatever stands on the left."""
+    def bind_target(self, target: Node, value: Var) -> None:
+        """Assign a value to a target."""
         kind = target.type
-        line, runner = target.start_point.row + 1, self.scope.runner
+        line, caller = target.start_point.row + 1, self.scope.caller
         if kind == "identifier":
             self.scope.assign(self.text(target), value)
         elif kind == "attribute":
-            base = self.passed(target.named_children[0])
+            base = self.operand(target.named_children[0])
             name = target.child_by_field_name("attribute")
             if base and name is not None and value:
-                if self.kept(base, self.text(name), value):
+                if self.store_parameter(base, self.text(name), value):
                     return
-                self.summary.stores.append((base, self.text(name), value, runner, line))
+                self.summary.stores.append((base, self.text(name), value, caller, line))
         elif kind == "subscript":
             container = target.child_by_field_name("value")
             keys = target.children_by_field_name("subscript")
-            base = self.passed(container) if container is not None else 0
-            places = [self.passed(key) for key in keys]
+            base = self.operand(container) if container is not None else 0
+            operands = [self.operand(key) for key in keys]
             if base and len(keys) == 1:
-                written = self.written_key(keys[0])
-                self.summary.item_stores.append((base, written, places[0], value, runner, line))
+                written = self.literal_key(keys[0])
+                self.summary.item_stores.append((base, written, operands[0], value, caller, line))
         elif kind in {"pattern_list", "tuple_pattern", "list_pattern", "tuple", "list"}:
             self._unpack(target, value)
         elif kind in {"list_splat_pattern", "parenthesized_expression", "list_splat"}:
             for child in target.named_children:
                 self.bind_target(child, value)
 
-    @not_too_deep(None)
-    def _unpack(self, target: Node, value: Place) -> None:
-        line, runner = target.start_point.row + 1, self.scope.runner
+    @depth_limited(None)
+    def _unpack(self, target: Node, value: Var) -> None:
+        line, caller = target.start_point.row + 1, self.scope.caller
         targets = [child for child in target.named_children if child.type != "comment"]
         starred = False
         for index, child in enumerate(targets):
-            element = self.place() if value else 0
+            element = self.new_var() if value else 0
             if child.type == "list_splat_pattern":
                 starred = True
                 if value:
-                    self.summary.items.append((element, value, index, -2, runner, line))
+                    self.summary.items.append((element, value, index, -2, caller, line))
                     element = self.container("list", [(None, 0, element)])
             elif value:
                 key = index - len(targets) if starred else index
-                self.summary.items.append((element, value, key, -3, runner, line))
+                self.summary.items.append((element, value, key, -3, caller, line))
             self.bind_target(child, element)
 
-    # --- leaving
+    # --- jumps
 
     def _return(self, node: Node) -> None:
         if node.named_children:
-            self.returned(self.passed(node.named_children[0]))
+            self.add_return(self.operand(node.named_children[0]))
         self.scope.ended = True
 
     def _raise(self, node: Node) -> None:
         for index, child in enumerate(node.named_children):
-            value = self.passed(child)
+            value = self.operand(child)
             if value and index == 0:
-                self.summary.raises.append((value, self.scope.runner, node.start_point.row + 1))
+                self.summary.raises.append((value, self.scope.caller, node.start_point.row + 1))
         self.scope.ended = True
 
     def _leave(self, _: Node) -> None:
@@ -258,29 +258,29 @@ class PythonStatements(Definitions):
                 ends.append(self._branch(clause.child_by_field_name("body")))
         if not has_else:
             ends.append({})
-        self.scope.merge(ends, self.join)
+        self.scope.merge_branches(ends, self.join)
 
     def _condition(self, node: Node) -> None:
         condition = node.child_by_field_name("condition")
         if condition is not None:
-            self.passed(condition)
+            self.operand(condition)
 
     def _branch(self, body: Node | None) -> Changes | None:
-        mark = self.scope.mark()
+        mark = self.scope.begin_branch()
         if body is not None:
             self.block(body)
-        return self.scope.take(mark)
+        return self.scope.end_branch(mark)
 
     def _for(self, node: Node) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if left is None or right is None:
             return
         value = self.expression(right)
-        element = self.place() if value else 0
+        element = self.new_var() if value else 0
         if value:
             is_async = bool(node.children) and node.children[0].type == "async"
             self.summary.iterations.append(
-                (element, value, is_async, self.scope.runner, node.start_point.row + 1)
+                (element, value, is_async, self.scope.caller, node.start_point.row + 1)
             )
         self._loop(node, lambda: self.bind_target(left, element))
 
@@ -289,22 +289,22 @@ class PythonStatements(Definitions):
 
     def _loop(self, node: Node, head: Callable[[], None]) -> None:
         scope = self.scope
-        mark = scope.mark()
+        mark = scope.begin_branch()
         loop = Loop(scope.log_position())
         scope.loops.append(loop)
         head()
         body = node.child_by_field_name("body")
         if body is not None:
             self.block(body)
-        scope.take(mark)
+        scope.end_branch(mark)
         scope.loops.pop()
         assigned = scope.assigned_since(loop.start)
         for name, join in loop.joins:
-            for place in dict.fromkeys(assigned.get(name, ())):
-                self.copy(place, join)
-        for name, places in assigned.items():
+            for var in dict.fromkeys(assigned.get(name, ())):
+                self.copy(var, join)
+        for name, operands in assigned.items():
             before = scope.versions.get(name, (0, 0))[0]
-            scope.bind(name, self.join([before, *places]))
+            scope.bind(name, self.join([before, *operands]))
         alternative = node.child_by_field_name("alternative")
         if alternative is not None:
             self.block(alternative.child_by_field_name("body") or alternative)
@@ -312,27 +312,27 @@ class PythonStatements(Definitions):
     def _try(self, node: Node) -> None:
         scope = self.scope
         start = scope.log_position()
-        mark = scope.mark()
+        mark = scope.begin_branch()
         body = node.child_by_field_name("body")
         if body is not None:
             self.block(body)
         for child in node.named_children:
             if child.type == "else_clause":
                 self.block(child.child_by_field_name("body") or child)
-        ends = [scope.take(mark)]
-        # Anything in the body may be where the exception came from.
-        halfway = {
-            name: self.join([scope.versions.get(name, (0, 0))[0], *places])
-            for name, places in scope.assigned_since(start).items()
+        ends = [scope.end_branch(mark)]
+        # Any statement of the body may raise the exception.
+        interrupted = {
+            name: self.join([scope.versions.get(name, (0, 0))[0], *operands])
+            for name, operands in scope.assigned_since(start).items()
         }
         for child in node.named_children:
             if child.type in {"except_clause", "except_group_clause"}:
-                mark = scope.mark()
-                for name, place in halfway.items():
-                    scope.bind(name, place)
+                mark = scope.begin_branch()
+                for name, var in interrupted.items():
+                    scope.bind(name, var)
                 self._except(child)
-                ends.append(scope.take(mark))
-        scope.merge(ends, self.join)
+                ends.append(scope.end_branch(mark))
+        scope.merge_branches(ends, self.join)
         for child in node.named_children:
             if child.type == "finally_clause":
                 ended, scope.ended = scope.ended, False
@@ -346,14 +346,14 @@ class PythonStatements(Definitions):
                 self.block(child)
             elif child.type == "as_pattern":
                 alias = child.child_by_field_name("alias")
-                caught = self.passed(child.named_children[0])
+                caught = self.operand(child.named_children[0])
                 if alias is not None and alias.named_children:
-                    place = self.place()
+                    var = self.new_var()
                     if caught:
-                        self.summary.instances.append((place, caught))
-                    self.bind_target(alias.named_children[0], place)
+                        self.summary.instances.append((var, caught))
+                    self.bind_target(alias.named_children[0], var)
             else:
-                self.passed(child)
+                self.operand(child)
 
     def _with(self, node: Node) -> None:
         is_async = bool(node.children) and node.children[0].type == "async"
@@ -365,13 +365,13 @@ class PythonStatements(Definitions):
         ]
         for value, target in items:
             manager = self.expression(value)
-            place = self.place() if manager else 0
+            var = self.new_var() if manager else 0
             if manager:
                 self.summary.contexts.append(
-                    (place, manager, is_async, self.scope.runner, value.start_point.row + 1)
+                    (var, manager, is_async, self.scope.caller, value.start_point.row + 1)
                 )
             if target is not None:
-                self.bind_target(target, place)
+                self.bind_target(target, var)
         body = node.child_by_field_name("body")
         if body is not None:
             self.block(body)
@@ -383,7 +383,7 @@ def _with_items(clause: Node) -> list[tuple[Node, Node | None]]:
         value = item.child_by_field_name("value") if item.type == "with_item" else None
         if value is None:
             continue
-        # `with (a as b, c as d):` is read as a tuple by the grammar.
+        # The grammar reads `with (a as b, c as d):` as a tuple.
         parts = value.named_children if value.type == "tuple" else [value]
         for part in parts:
             alias = part.child_by_field_name("alias") if part.type == "as_pattern" else None

@@ -1,4 +1,4 @@
-"""What the grammars call things."""
+"""The node types of the grammars."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tree_sitter import Node
 
 @dataclass(frozen=True)
 class Grammar:
-    """The node types of a language that matter here."""
+    """The relevant node types of a language."""
 
     functions: frozenset[str]
     classes: frozenset[str]
@@ -18,7 +18,7 @@ class Grammar:
     bases: frozenset[str]
     imports: frozenset[str]
     calls: frozenset[str]
-    # Whether the language's own names start at a namespace rather than at the file.
+    # Whether qualified names start at a namespace rather than at the file.
     is_named_by_namespace: bool = False
 
 
@@ -90,7 +90,7 @@ _SUPERS = {"super", "base", "parent"}
 
 
 class Called(NamedTuple):
-    """What a call names."""
+    """The target of a call, as far as its form tells."""
 
     form: str
     owner: str
@@ -98,13 +98,13 @@ class Called(NamedTuple):
 
 
 def dotted(text: str) -> str:
-    """Write a path of any language with dots."""
+    """Return a path of any language with dots."""
     plain = text.replace("::", ".").replace("\\", ".").replace("->", ".")
     return plain.partition("<")[0].strip(".").replace(" ", "")
 
 
 def called(node: Node, text: str, function: str | None) -> Called | None:
-    """Say what a call names; `text` is all of it before the arguments."""
+    """Return the target of a call; `text` is the call up to its arguments."""
     kind = node.type
     if kind in {"object_creation_expression", "new_expression"}:
         name = dotted(text.removeprefix("new").strip())
@@ -120,7 +120,7 @@ def called(node: Node, text: str, function: str | None) -> Called | None:
     if owner in _SUPERS:
         return Called("super", "", name)
     is_static = "::" in text or "\\" in text
-    # Only a name that begins as types do says which type is meant.
+    # Only a capitalized name denotes a type.
     if is_static or owner.rpartition(".")[2][:1].isupper():
         return Called("type", owner, name)
     return None

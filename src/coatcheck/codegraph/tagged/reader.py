@@ -1,4 +1,4 @@
-"""Reading a file: one walk over the tree, with a stack of its own."""
+"""Reads a file in one walk over the tree, with an explicit stack."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import NamedTuple
 
 from tree_sitter import Node
 
-from coatcheck.codegraph.python.names import LONGEST_SIGNATURE
-from coatcheck.codegraph.python.summary import DefinitionSummary
+from coatcheck.codegraph.python.names import MAX_SIGNATURE
+from coatcheck.codegraph.summary import DefinitionSummary
 from coatcheck.codegraph.tagged.grammar import GRAMMARS, Grammar, called, dotted
-from coatcheck.codegraph.tagged.summary import Mention, TaggedSummary
+from coatcheck.codegraph.tagged.summary import Reference, TaggedSummary
 
 _SPACE = re.compile(r"\s+")
 _DEFAULT = re.compile(r"\s*=\s*[^,)]*")
 _RUBY_IMPORTS = {"require", "require_relative", "load"}
 
 
-class _Around(NamedTuple):
-    """What a node stands in."""
+class _Surroundings(NamedTuple):
+    """The surroundings of a node."""
 
     definition: int
-    runner: int
+    caller: int
     path: str
     in_class: bool
 
@@ -44,7 +44,9 @@ class TaggedReader:
         """Read a whole file."""
         end = root.end_point.row + 1
         self.summary.definitions.append(DefinitionSummary("module", "", "", 1, end, None, -1))
-        waiting: list[tuple[Node, _Around]] = [(root, _Around(0, 0, "", in_class=False))]
+        waiting: list[tuple[Node, _Surroundings]] = [
+            (root, _Surroundings(0, 0, "", in_class=False))
+        ]
         while waiting:
             node, around = waiting.pop()
             inside = self._visit(node, around)
@@ -52,7 +54,7 @@ class TaggedReader:
                 waiting.extend((child, inside) for child in reversed(node.named_children))
         return self.summary
 
-    def _visit(self, node: Node, around: _Around) -> _Around | None:
+    def _visit(self, node: Node, around: _Surroundings) -> _Surroundings | None:
         kind, grammar = node.type, self.grammar
         if kind in grammar.functions:
             return self._function(node, around)
@@ -72,7 +74,7 @@ class TaggedReader:
 
     # --- definitions
 
-    def _define(self, kind: str, name: str, node: Node, around: _Around, shown: str) -> int:
+    def _define(self, kind: str, name: str, node: Node, around: _Surroundings, shown: str) -> int:
         path = f"{around.path}.{name}" if around.path else name
         self.summary.definitions.append(
             DefinitionSummary(
@@ -81,28 +83,28 @@ class TaggedReader:
                 path,
                 node.start_point.row + 1,
                 node.end_point.row + 1,
-                _SPACE.sub(" ", shown)[:LONGEST_SIGNATURE],
+                _SPACE.sub(" ", shown)[:MAX_SIGNATURE],
                 around.definition,
             )
         )
         return len(self.summary.definitions) - 1
 
-    def _function(self, node: Node, around: _Around) -> _Around | None:
+    def _function(self, node: Node, around: _Surroundings) -> _Surroundings | None:
         name, parameters = self._named(node)
         if not name:
             return around
         kind = "method" if around.in_class or "." in name else "function"
-        # A default value is no part of the structure.
+        # Default values are not part of the signature.
         shown = _DEFAULT.sub("", self.text(parameters)) if parameters is not None else "()"
         definition = self._define(kind, name, node, around, f"{name}{shown}")
         words = {self.text(child) for child in node.children if not child.named_child_count}
         if "static" in words and self.language == "c":
             self.summary.local.add(definition)
         path = self.summary.definitions[definition].qualified_name
-        return _Around(definition, definition, path, in_class=False)
+        return _Surroundings(definition, definition, path, in_class=False)
 
     def _named(self, node: Node) -> tuple[str, Node | None]:
-        """Return a function's name, with its class where it is written, and its parameters."""
+        """Return a function's name, qualified if written so, and its parameters."""
         if self.language not in {"c", "cpp"}:
             name = node.child_by_field_name("name")
             return self.text(name) if name is not None else "", node.child_by_field_name(
@@ -117,21 +119,21 @@ class TaggedReader:
         text = dotted(self.text(name)) if name is not None else ""
         return text, declarator.child_by_field_name("parameters")
 
-    def _class(self, node: Node, around: _Around) -> _Around | None:
+    def _class(self, node: Node, around: _Surroundings) -> _Surroundings | None:
         name = node.child_by_field_name("name") or node.child_by_field_name("type")
         body = node.child_by_field_name("body")
         if name is None or (body is None and self.language in {"c", "cpp"}):
             return around
         shown = dotted(self.text(name))
         if node.type == "impl_item":
-            # An impl adds to a type; it is none of its own.
+            # An impl adds to a type and is no class of its own.
             path = f"{around.path}.{shown}" if around.path else shown
-            return _Around(around.definition, around.runner, path, in_class=True)
+            return _Surroundings(around.definition, around.caller, path, in_class=True)
         definition = self._define("class", shown, node, around, shown)
         path = self.summary.definitions[definition].qualified_name
-        return _Around(definition, around.runner, path, in_class=True)
+        return _Surroundings(definition, around.caller, path, in_class=True)
 
-    def _namespace(self, node: Node, around: _Around) -> _Around | None:
+    def _namespace(self, node: Node, around: _Surroundings) -> _Surroundings | None:
         name = node.child_by_field_name("name")
         if name is None:
             return around
@@ -146,14 +148,14 @@ class TaggedReader:
         path = f"{around.path}.{shown}" if around.path else shown
         return around._replace(path=path)
 
-    def _bases(self, node: Node, around: _Around) -> None:
+    def _bases(self, node: Node, around: _Surroundings) -> None:
         line = node.start_point.row + 1
         for child in node.named_children:
             if child.type in {"access_specifier", "argument_list"}:
                 continue
             self.summary.bases.append((around.definition, dotted(self.text(child)), line))
 
-    # --- the imports
+    # --- import declarations
 
     def _import(self, node: Node) -> None:
         line = node.start_point.row + 1
@@ -196,7 +198,7 @@ class TaggedReader:
 
     # --- calls
 
-    def _call(self, node: Node, around: _Around) -> None:
+    def _call(self, node: Node, around: _Surroundings) -> None:
         line = node.start_point.row + 1
         arguments = node.child_by_field_name("arguments")
         if self.language == "ruby":
@@ -213,9 +215,9 @@ class TaggedReader:
             return
         found = called(node, before, self.text(function) if function is not None else None)
         if found is not None:
-            self.summary.mentions.append(Mention(around.runner, *found, line))
+            self.summary.references.append(Reference(around.caller, *found, line))
 
-    def _ruby_call(self, node: Node, around: _Around, line: int) -> None:
+    def _ruby_call(self, node: Node, around: _Surroundings, line: int) -> None:
         method, receiver = node.child_by_field_name("method"), node.child_by_field_name("receiver")
         if method is None:
             return
@@ -227,13 +229,13 @@ class TaggedReader:
             return
         if receiver is None:
             form = "self" if around.in_class or self._in_method(around) else "name"
-            self.summary.mentions.append(Mention(around.runner, form, "", name, line))
+            self.summary.references.append(Reference(around.caller, form, "", name, line))
         elif receiver.type == "self":
-            self.summary.mentions.append(Mention(around.runner, "self", "", name, line))
+            self.summary.references.append(Reference(around.caller, "self", "", name, line))
         elif receiver.type in {"constant", "scope_resolution"}:
             owner = dotted(self.text(receiver))
             form, shown = ("new", owner) if name == "new" else ("type", name)
-            self.summary.mentions.append(Mention(around.runner, form, owner, shown, line))
+            self.summary.references.append(Reference(around.caller, form, owner, shown, line))
 
-    def _in_method(self, around: _Around) -> bool:
-        return self.summary.definitions[around.runner].kind == "method"
+    def _in_method(self, around: _Surroundings) -> bool:
+        return self.summary.definitions[around.caller].kind == "method"

@@ -140,7 +140,7 @@ class Metrics:
             return
         counts += self._take_looks()
         try:
-            await self._store.count(counts)
+            await self._store.maintenance.increment_counters(counts)
         except StoreError:
             # Whether it was written is not known: rather too few than twice.
             log.warning("the counts could not be written")

@@ -4,7 +4,7 @@
 where the store writes envelopes are looked at, so user text that looks like one is no obstacle. A
 text that cannot be decrypted is logged, counted and skipped. What was kept before there was a key
 stays as it is, but for secrets of webhooks: those are sealed in any case
-(`store/encrypted_secrets.py`). Without encryption keys that is under the pepper, and all that is
+(`store/encrypted/secrets.py`). Without encryption keys that is under the pepper, and all that is
 done.
 
 *A blob* is written anew under its own name: whoever is about to read it, such as a worker that has
@@ -37,7 +37,7 @@ from coatcheck.model.payload import BlobName
 from coatcheck.model.record import Record
 from coatcheck.model.webhook import SECRET_PREFIX
 from coatcheck.store.base import Store
-from coatcheck.store.encrypted_secrets import SecretKeys
+from coatcheck.store.encrypted.secrets import SecretKeys
 from coatcheck.store.rekey import SECRETS, EncryptedColumn, StoredText, TextChange
 
 if TYPE_CHECKING:
@@ -99,15 +99,16 @@ class Rekeyer:
         try:
             await self._all_secrets()
             if self._keys is not None:
-                for place in self._store.places:
+                for place in self._store.rekey.columns:
                     if place != SECRETS:
                         await self._texts_in(place, self._keys)
                 await self._look_after_notes()
                 await self._all_blobs()
-            await self._store.erase()  # what it was before is not left on the disk either
+            # The previous ciphertext must not remain on the disk.
+            await self._store.maintenance.erase_deleted()
         finally:
             if self._run is not None:
-                await self._store.delete_record(SYSTEM_TENANT, RUNS, RUNS)
+                await self._store.records.delete_record(SYSTEM_TENANT, RUNS, RUNS)
         return self.done
 
     async def _hold(self) -> None:
@@ -115,7 +116,7 @@ class Rekeyer:
         now = self._clock.now()
         run = Record(SYSTEM_TENANT, RUNS, RUNS, "{}", 0, now, now + HELD_MS)
         version = 0 if self._run is None else self._run.version
-        self._run = await self._store.put_record(run, expected_version=version)
+        self._run = await self._store.records.put_record(run, expected_version=version)
         if self._run is None:
             raise Conflict("another run does this, or was killed less than ten minutes ago")
 
@@ -124,7 +125,7 @@ class Rekeyer:
     async def _all_secrets(self) -> None:
         def change(secret: StoredText) -> str:
             tenant = str(secret.key[0])
-            return self._secrets.seal(self._secrets.open(secret.text, tenant), tenant)
+            return self._secrets.encrypt(self._secrets.decrypt(secret.text, tenant), tenant)
 
         await self._replace(SECRETS, SECRET_PREFIX, PREFIX, change)  # those in clear
         await self._replace(SECRETS, PREFIX, f"{PREFIX}{self._secrets.first}:", change)
@@ -165,7 +166,7 @@ class Rekeyer:
         self, place: EncryptedColumn, having: str, lacking: str, change: Callable[[StoredText], str]
     ) -> None:
         after = None
-        while found := await self._store.texts(place, having, lacking, after, AT_ONCE):
+        while found := await self._store.rekey.find_texts(place, having, lacking, after, AT_ONCE):
             changes = []
             for text in found:
                 try:
@@ -177,7 +178,7 @@ class Rekeyer:
                     if new != text.text:
                         changes.append(TextChange(text.key, text.text, new))
             if changes:
-                self.done.texts += await self._store.replace_texts(place, changes)
+                self.done.texts += await self._store.rekey.replace_texts(place, changes)
             after = found[-1].key
             await self._hold()
             self._progress(self.done)
@@ -186,7 +187,7 @@ class Rekeyer:
 
     async def _all_blobs(self) -> None:
         after = None
-        while found := await self._store.blobs_after(after, AT_ONCE):
+        while found := await self._store.rekey.list_blobs(after, AT_ONCE):
             for blob in found:
                 await self._blob(blob)
                 self.done.looked_at += 1
@@ -199,7 +200,7 @@ class Rekeyer:
                 return
             await self._hold()
             await self._note(blob)
-            await self._blobs.reseal(blob.key)
+            await self._blobs.reencrypt(blob.key)
         except BlobGone:
             return  # it is being written, or was removed
         except (KeyMissing, BlobDamaged) as error:
@@ -210,16 +211,16 @@ class Rekeyer:
 
     async def _note(self, blob: BlobName) -> None:
         note = Record(SYSTEM_TENANT, NOTES, blob.key, json.dumps(blob), 0, self._clock.now())
-        await self._store.put_record(note)
+        await self._store.records.put_record(note)
 
     async def _drop_unless_wanted(self, blob: BlobName) -> None:
-        if not await self._store.has_blob(blob):
+        if not await self._store.rekey.has_blob(blob):
             await self._blobs.delete(blob.key)
-        await self._store.delete_record(SYSTEM_TENANT, NOTES, blob.key)
+        await self._store.records.delete_record(SYSTEM_TENANT, NOTES, blob.key)
 
     async def _look_after_notes(self) -> None:
         now = self._clock.now()
-        while notes := await self._store.list_records(SYSTEM_TENANT, NOTES, now):
+        while notes := await self._store.records.list_records(SYSTEM_TENANT, NOTES, now):
             for note in notes:
                 await self._drop_unless_wanted(BlobName(*json.loads(note.value)))
 

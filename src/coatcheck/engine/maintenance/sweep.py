@@ -67,7 +67,7 @@ class Sweeper:
             await self._payload_store.sweep()
         for chore in self._chores:
             await self._do(chore)
-        if not await self._store.erase():
+        if not await self._store.maintenance.erase_deleted():
             log.warning("what was deleted is not erased yet; trying again")
 
     async def _do(self, chore: Chore) -> None:
@@ -81,7 +81,7 @@ class Sweeper:
 
     async def _sweep_store(self) -> None:
         while True:
-            swept = await self._store.sweep(self._clock.now())
+            swept = await self._store.maintenance.sweep(self._clock.now())
             if swept.expired or swept.deleted or swept.batches:
                 log.info(
                     "swept",
@@ -92,23 +92,25 @@ class Sweeper:
                     },
                 )
             if swept.expired:
-                await self._store.count({"jobs_expired": swept.expired})
+                await self._store.maintenance.increment_counters({"jobs_expired": swept.expired})
             if not swept.more:
                 return
 
     async def _remove_lost_workers(self) -> None:
         now = self._clock.monotonic()
         seen: dict[str, tuple[int, float]] = {}
-        for info, known_dead in await self._store.workers():
+        for info, known_dead in await self._store.workers.list_workers():
             beats, since = self._seen.get(info.id, (info.beats, now))
             if beats != info.beats:
                 since = now
             seen[info.id] = (info.beats, since)
             if known_dead or now - since >= self._lease_s:
-                jobs = await self._store.remove_worker(info.id, info.beats, self._clock.now())
+                jobs = await self._store.workers.remove_worker(
+                    info.id, info.beats, self._clock.now()
+                )
                 if jobs is None:
                     continue  # it beat once more, or somebody else was faster
-                await self._store.count({"lapsed_leases": 1})
+                await self._store.maintenance.increment_counters({"lapsed_leases": 1})
                 log.warning(
                     "a worker was lost",
                     extra={

@@ -81,7 +81,7 @@ class Throughput:
                 minute * MINUTE_MS + _KEPT_MS,
             )
             try:
-                await self._store.put_record(document)
+                await self._store.records.put_record(document)
             except StoreError:
                 self._unwritten.add(minute)
                 log.warning("the counts of a minute could not be written")
@@ -95,7 +95,7 @@ class Throughput:
         added: dict[tuple[int, str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
         after = f"{now // MINUTE_MS - MINUTES + 1:010d}"
         while True:
-            page = await self._store.list_records(OPERATOR, COLLECTION, now, after, _PAGE)
+            page = await self._store.records.list_records(OPERATOR, COLLECTION, now, after, _PAGE)
             for document in page:
                 minute = int(document.key.partition(".")[0]) * MINUTE_MS
                 for queue, kind, *counts in json.loads(document.value):

@@ -97,7 +97,7 @@ class PayloadStore:
     async def put(self, tenant: str, job_id: str, source: Source, limit: int) -> BlobReference:
         """Write a blob for a job; it is to be named soon."""
         blob = BlobName(tenant, job_id, f"jobs/{job_id}/{secrets.token_hex(16)}")
-        await self._store.reserve_blob(blob, self._clock.now() + RESERVED_MS)
+        await self._store.files.reserve_blob(blob, self._clock.now() + RESERVED_MS)
         written = await self._blobs.put(blob.key, source, limit)
         return BlobReference(blob.key, written.size, written.sha256)
 
@@ -120,7 +120,7 @@ class PayloadStore:
         write: Callable[[], Awaitable[BlobDigest]],
         within_ms: int = RESERVED_MS,
     ) -> BlobDigest:
-        await self._store.reserve_blob(blob, self._clock.now() + within_ms)
+        await self._store.files.reserve_blob(blob, self._clock.now() + within_ms)
         try:
             return await write()
         except BaseException:
@@ -169,7 +169,7 @@ class PayloadStore:
         """Open a blob and iterate over its bytes, or those between two places."""
         stop = blob.size if stop is None else stop
         if isinstance(blob, Artifact) and blob.row is not None:
-            content = await self._store.artifact_content(*blob.row)
+            content = await self._store.files.get_artifact_content(*blob.row)
             if content is None:
                 raise BlobGone(f"file {blob.name} is not there any more")
             return _as_stream(b64decode(content)[start:stop])
@@ -249,7 +249,7 @@ class PayloadStore:
         return await self._name(lease, artifact)
 
     async def _name(self, lease: Lease, artifact: Artifact, content: str | None = None) -> Artifact:
-        if not await self._store.keep_artifact(lease, artifact, content):
+        if not await self._store.files.record_artifact(lease, artifact, content):
             raise StaleLease(f"the lease on job {lease.job_id} is stale")
         return artifact
 
@@ -261,7 +261,7 @@ class PayloadStore:
             return 0
         removed = 0
         while True:
-            found = await self._store.unneeded_blobs(self._clock.now(), AT_ONCE)
+            found = await self._store.files.start_blob_removal(self._clock.now(), AT_ONCE)
             gone = await self.remove(found)
             removed += gone
             if gone < AT_ONCE:
@@ -287,7 +287,7 @@ class PayloadStore:
                 "blobs could not be removed; trying again", extra={"blobs": len(names) - len(gone)}
             )
         if gone:
-            await self._store.forget_blobs(gone)
+            await self._store.files.finish_blob_removal(gone)
         return len(gone)
 
 

@@ -99,7 +99,7 @@ class SignedUploads:
             raise NoSignedUploads("this server's blob store signs no addresses; send the file here")
         now = self._clock.now()
         blob = BlobName(tenant, NOBODY, _written_at(upload_id))
-        await self._store.reserve_blob(blob, now + RESERVED_MS)
+        await self._store.files.reserve_blob(blob, now + RESERVED_MS)
         value = json.dumps(file._replace(name=name, content_type=media_type)._asdict())
         until = now + COMPLETED_WITHIN_MS
         record = Record(tenant, COLLECTION, upload_id, value, 0, now, until)
@@ -108,14 +108,16 @@ class SignedUploads:
 
     async def find(self, upload_id: str, tenant: str) -> DeclaredUpload | None:
         """Return what was said of an upload that is not complete."""
-        found = await self._store.get_record(tenant, COLLECTION, upload_id, self._clock.now())
+        found = await self._store.records.get_record(
+            tenant, COLLECTION, upload_id, self._clock.now()
+        )
         return None if found is None else DeclaredUpload(**json.loads(found.value))
 
     async def give_up(self, upload_id: str, tenant: str) -> bool:
         """Forget an upload that is not complete, and what was written of it; False when there is
         none.
         """
-        if not await self._store.delete_record(tenant, COLLECTION, upload_id):
+        if not await self._store.records.delete_record(tenant, COLLECTION, upload_id):
             return False
         await self._payload_store.clear(_written_at(upload_id))
         return True
@@ -125,7 +127,7 @@ class SignedUploads:
         nothing was written yet, and InvalidPayload where it is not what was said.
         """
         file = await self.find(upload_id, tenant)
-        there = await self._store.get_upload(tenant, upload_id)
+        there = await self._store.files.get_upload(tenant, upload_id)
         if file is None or there is not None:
             return _known(there)
         copy = BlobName(tenant, NOBODY, f"uploads/{upload_id}/{secrets.token_hex(16)}")
@@ -135,7 +137,7 @@ class SignedUploads:
             )
         except BlobGone:
             if await self.find(upload_id, tenant) is None:  # it was cleared by one who was faster
-                return _known(await self._store.get_upload(tenant, upload_id))
+                return _known(await self._store.files.get_upload(tenant, upload_id))
             raise Conflict("nothing was written to the signed address yet") from None
         except TooLarge:
             said = f"more than {file.size:,} bytes"
@@ -160,10 +162,10 @@ class SignedUploads:
         if await self.find(upload_id, tenant) is None:  # another was faster, or it was given up
             await self._payload_store.remove([copy])
         else:
-            await self._store.put_upload(tenant, upload)
-            await self._store.delete_record(tenant, COLLECTION, upload_id)
+            await self._store.files.put_upload(tenant, upload)
+            await self._store.records.delete_record(tenant, COLLECTION, upload_id)
             await self._payload_store.clear(_written_at(upload_id))
-        return _known(await self._store.get_upload(tenant, upload_id))
+        return _known(await self._store.files.get_upload(tenant, upload_id))
 
     async def _refusal(self, upload_id: str, pointer: str, said: str) -> InvalidPayload:
         await self._payload_store.clear(_written_at(upload_id))

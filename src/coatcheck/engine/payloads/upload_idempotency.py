@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from coatcheck.clock import Clock
 from coatcheck.engine.submit.idempotency import IdempotencyKey
-from coatcheck.errors import StoreError, UploadUnderWay
+from coatcheck.errors import StoreError, UploadInProgress
 from coatcheck.model.record import Record
 from coatcheck.model.upload import StoredUpload
 from coatcheck.store.base import Store
@@ -68,8 +68,8 @@ class UploadReservation:
             self._note, value=value, updated_at=self._clock.now(), expires_at=held.expires_at
         )
         version = self._note.version
-        while await self._store.put_record(final, expected_version=version) is None:
-            found = await self._store.get_record(
+        while await self._store.records.put_record(final, expected_version=version) is None:
+            found = await self._store.records.get_record(
                 final.tenant, COLLECTION, final.key, self._clock.now()
             )
             version = 0 if found is None else found.version
@@ -80,26 +80,26 @@ class UploadReservation:
         return mine
 
     async def _write(self, note: Record) -> None:
-        written = await self._store.put_record(note, expected_version=self._note.version)
+        written = await self._store.records.put_record(note, expected_version=self._note.version)
         self._lost = written is None
         self._note = written or self._note
 
 
 async def hold(store: Store, clock: Clock, tenant: str, key: str, owner: str) -> UploadReservation:
     """Begin an upload under a key, also where one is there that it may turn out to repeat; raises
-    UploadUnderWay while another one goes on.
+    UploadInProgress while another one goes on.
     """
     while True:
         now = clock.now()
         note = Record(tenant, COLLECTION, key, json.dumps({"owner": owner}), 0, now, now + HELD_MS)
-        written = await store.put_record(note, expected_version=0)
+        written = await store.records.put_record(note, expected_version=0)
         if written is not None:
             return UploadReservation(store, clock, written)
-        found = await store.get_record(tenant, COLLECTION, key, now)
+        found = await store.records.get_record(tenant, COLLECTION, key, now)
         if found is None:
             continue  # it has expired meanwhile
         if _upload_in(found) is None:
-            raise UploadUnderWay(
+            raise UploadInProgress(
                 "an upload under this idempotency key is under way; come back when it is through",
                 COME_BACK_S,
             )
@@ -108,7 +108,7 @@ async def hold(store: Store, clock: Clock, tenant: str, key: str, owner: str) ->
 
 async def stands_for_one(store: Store, clock: Clock, tenant: str, key: str) -> bool:
     """Tell whether an upload under this key is on record, so that another one repeats it."""
-    found = await store.get_record(tenant, COLLECTION, key, clock.now())
+    found = await store.records.get_record(tenant, COLLECTION, key, clock.now())
     return found is not None and _upload_in(found) is not None
 
 

@@ -81,9 +81,9 @@ class Uploads:
         kept_ms: int = UNUSED_UPLOAD_TTL_MS,
     ) -> Uploaded:
         """Write a file away while it arrives, of at most `limit` bytes; raises TooLarge,
-        InvalidInput, KeyReused, UploadUnderWay, TooManyOpen, and whatever the source does. Nothing
-        is left of one that fails. It waits for its job for `kept_ms`; what a crash leaves of it is
-        not kept for longer either.
+        InvalidInput, KeyReused, UploadInProgress, TooManyOpen, and whatever the source does.
+        Nothing is left of one that fails. It waits for its job for `kept_ms`; what a crash leaves
+        of it is not kept for longer either.
         """
         with self._in_flight.hold(tenant):
             return await self._receive_once(source, name, content_type, tenant, key, limit, kept_ms)
@@ -150,12 +150,12 @@ class Uploads:
             now,
             now + kept_ms,
         )
-        await self._store.put_upload(tenant, upload)
+        await self._store.files.put_upload(tenant, upload)
         return upload
 
     async def get(self, upload_id: str, tenant: str = DEFAULT_TENANT) -> StoredUpload:
         """Read what is known of a file that no job has taken over; raises NotFound."""
-        found = await self._store.get_upload(tenant, upload_id)
+        found = await self._store.files.get_upload(tenant, upload_id)
         if found is not None and found.expires_at > self._clock.now():
             return found
         if await self.signed.find(upload_id, tenant) is not None:
@@ -164,7 +164,7 @@ class Uploads:
 
     async def delete(self, upload_id: str, tenant: str = DEFAULT_TENANT) -> None:
         """Give a file up that no job has taken over; raises NotFound."""
-        if await self._store.delete_upload(tenant, upload_id):
+        if await self._store.files.delete_upload(tenant, upload_id):
             await self._payload_store.sweep()
         elif not await self.signed.give_up(upload_id, tenant):
             raise NotFound(NO_SUCH_UPLOAD)
@@ -191,7 +191,7 @@ class Uploads:
 
     async def with_upload_copies(self, source_id: str, job: JobInsert) -> JobInsert:
         """Return a fork with copies of the files of the job it is made from."""
-        there = await self._store.uploads_of(job.tenant, source_id)
+        there = await self._store.files.list_uploads(job.tenant, source_id)
         copies = []
         for upload in there:
             pieces = await self._payload_store.stream(upload)

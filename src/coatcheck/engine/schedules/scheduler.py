@@ -62,7 +62,9 @@ class Scheduler:
         """Fire every tick whose time has come; return when the next one is due (None: never)."""
         while True:
             now = self.clock.now()
-            due, next_at = await self.store.due_schedules(list(self.kinds), now, AT_ONCE)
+            due, next_at = await self.store.schedules.list_due_schedules(
+                list(self.kinds), now, AT_ONCE
+            )
             fired = await asyncio.gather(
                 *(self._fire(schedule, now) for schedule in due), return_exceptions=True
             )
@@ -82,7 +84,7 @@ class Scheduler:
             return False
         if firing is None:
             return False
-        made = await self.store.fire_schedule(firing, now)
+        made = await self.store.schedules.fire_schedule(firing, now)
         told = {"schedule": schedule.name, "kind": schedule.definition.kind}
         if firing.problem is not None and made is not None:
             log.error("a tick could not become a job", extra={**told, "why": firing.problem})

@@ -53,7 +53,7 @@ class Schedules:
 
     async def get(self, name: str, tenant: str = DEFAULT_TENANT) -> Schedule:
         """Read a schedule; raises NotFound."""
-        found = await self._store.get_schedule(tenant, name) if is_name(name) else None
+        found = await self._store.schedules.get_schedule(tenant, name) if is_name(name) else None
         if found is None:
             raise NotFound("there is no such schedule")
         return found
@@ -62,7 +62,7 @@ class Schedules:
         self, after: str = "", limit: int = 100, tenant: str = DEFAULT_TENANT
     ) -> list[Schedule]:
         """List schedules by name, from the one after `after`."""
-        return await self._store.list_schedules(tenant, after, limit)
+        return await self._store.schedules.list_schedules(tenant, after, limit)
 
     def upcoming(self, schedule: Schedule, count: int) -> list[int]:
         """Return the next ticks of a schedule; of a paused one, as if it were resumed now."""
@@ -89,7 +89,7 @@ class Schedules:
         """
         check_definition(definition, self._kinds)
         while True:
-            there = await self._store.get_schedule(tenant, definition.name)
+            there = await self._store.schedules.get_schedule(tenant, definition.name)
             if there is not None:
                 if there.declared and not declared:
                     raise Conflict(
@@ -100,7 +100,7 @@ class Schedules:
             written = self._over(there, definition, declared, tenant)
             revision = None if there is None else there.revision
             entry = self._put_entry(actor, there, written)
-            if await self._store.put_schedule(written, revision, audit=entry):
+            if await self._store.schedules.put_schedule(written, revision, audit=entry):
                 return written, there is None
 
     def _put_entry(self, actor: str, there: Schedule | None, written: Schedule) -> AuditEntry:
@@ -169,7 +169,7 @@ class Schedules:
             )
             action = Action.PAUSE_SCHEDULE if paused else Action.RESUME_SCHEDULE
             entry = self._entry(actor, action, there)
-            if await self._store.put_schedule(changed, there.revision, audit=entry):
+            if await self._store.schedules.put_schedule(changed, there.revision, audit=entry):
                 return changed
 
     async def delete(
@@ -178,7 +178,7 @@ class Schedules:
         """Remove a schedule, not its jobs; return what it was. Raises NotFound."""
         there = await self.get(name, tenant)
         entry = self._entry(actor, Action.DELETE_SCHEDULE, there)
-        if not await self._store.delete_schedule(tenant, name, audit=entry):
+        if not await self._store.schedules.delete_schedule(tenant, name, audit=entry):
             raise NotFound("there is no such schedule")
         return there
 
@@ -192,13 +192,15 @@ class Schedules:
         for there in await self._all(tenant):
             if there.declared and there.name not in names and there.definition.kind in self._kinds:
                 entry = self._entry(APP, Action.DELETE_SCHEDULE, there)
-                await self._store.delete_schedule(tenant, there.name, audit=entry)
+                await self._store.schedules.delete_schedule(tenant, there.name, audit=entry)
                 log.info("a schedule is no longer declared", extra={"schedule": there.name})
 
     async def _all(self, tenant: str) -> Sequence[Schedule]:
         found: list[Schedule] = []
         while True:
-            page = await self._store.list_schedules(tenant, found[-1].name if found else "", _PAGE)
+            page = await self._store.schedules.list_schedules(
+                tenant, found[-1].name if found else "", _PAGE
+            )
             found += page
             if len(page) < _PAGE:
                 return found
@@ -210,9 +212,9 @@ class Schedules:
         there: Schedule | None = schedule
         while there is not None and there.last_job != job.id:
             noted = replace(there, revision=self.new_id(), last_job=job.id)
-            if await self._store.put_schedule(noted, there.revision):
+            if await self._store.schedules.put_schedule(noted, there.revision):
                 return
-            there = await self._store.get_schedule(schedule.tenant, schedule.name)
+            there = await self._store.schedules.get_schedule(schedule.tenant, schedule.name)
 
     def job_of(self, schedule: Schedule, tick: int, now: int) -> JobInsert:
         """Return the job of a tick; raises InvalidPayload where its kind has changed too much."""

@@ -94,10 +94,12 @@ class Estimates:
     async def _read(self) -> None:
         began = self._clock.monotonic()
         try:
-            self._learn(await self._store.counters())
-            self._ready = {queue.name: queue.ready for queue in await self._store.queues()}
+            self._learn(await self._store.maintenance.read_counters())
+            self._ready = {
+                queue.name: queue.ready for queue in await self._store.queues.list_queues()
+            }
             slots: dict[str, int] = {}
-            for worker in await self._store.workers():
+            for worker in await self._store.workers.list_workers():
                 for kind in worker.info.kinds:
                     slots[kind] = slots.get(kind, 0) + worker.info.slots
             self._slots = slots

@@ -101,7 +101,9 @@ class QuotaTracker:
         most = quotas.stored_bytes
         if most is None:
             return None
-        load = await self._store.load(tenant, Quotas(stored_bytes=most), self._clock.now())
+        load = await self._store.access.measure_load(
+            tenant, Quotas(stored_bytes=most), self._clock.now()
+        )
         room = most - load.stored_bytes
         if room <= 0 or size > room:
             raise _refusal(tenant, "stored_bytes", quotas)
@@ -121,7 +123,7 @@ class QuotaTracker:
     async def _count(self, tenant: str, quotas: Quotas, count: _Count) -> None:
         # What is taken in while the store counts may be in its answer or not: it stays noted.
         jobs, size, began = count.jobs, count.bytes, self._clock.monotonic()
-        count.load = await self._store.load(tenant, quotas, self._clock.now())
+        count.load = await self._store.access.measure_load(tenant, quotas, self._clock.now())
         count.quotas = quotas
         count.read_at = self._clock.monotonic()
         count.rest_s = min(LONGEST_REST_S, max(LEAST_S, REST * (count.read_at - began)))

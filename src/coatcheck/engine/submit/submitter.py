@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from coatcheck import tracing
 from coatcheck.clock import Clock
 from coatcheck.engine.submit.submission import (
     Submission,
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from coatcheck.engine.submit.quotas import QuotaTracker
     from coatcheck.engine.submit.tenant_bounds import QueueNameLimit
     from coatcheck.engine.webhooks.endpoints import WebhookEndpoints
+    from coatcheck.tracing import Tracing
 
 # A larger batch is prepared in a thread, so that the event loop can answer other requests.
 MAX_ON_LOOP = 50
@@ -79,6 +79,7 @@ class Submitter:
         webhooks: WebhookEndpoints,
         metrics: Metrics,
         resources: ExclusiveResources,
+        tracing: Tracing,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -91,21 +92,22 @@ class Submitter:
         self._webhooks = webhooks
         self._metrics = metrics
         self._resources = resources
+        self._tracing = tracing
 
     # --- one job
 
     async def insert(self, submission: Submission) -> JobInsert:
         """Check a job and make it durable; return the row that was written."""
-        if not tracing.is_on():
+        if not self._tracing.is_on:
             job, _ = await self._submit(submission, None)
             return job
-        with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
+        with self._tracing.submit_span(submission.kind, submission.traceparent) as traceparent:
             job, _ = await self._submit(submission._replace(traceparent=traceparent), None)
             return job
 
     async def submit_idempotent(self, submission: Submission, key: IdempotencyKey) -> Submitted:
         """Submit a job unless one was submitted under this key; return that one then."""
-        with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
+        with self._tracing.submit_span(submission.kind, submission.traceparent) as traceparent:
             traced = submission._replace(traceparent=traceparent)
             job, existing = await self._submit(traced, key)
         if existing is None:
@@ -179,10 +181,10 @@ class Submitter:
             began = self._clock.monotonic()
             try:
                 if finished is None:
-                    existing = await self._store.submit(job, now, stored_key, epoch)
+                    existing = await self._store.jobs.submit(job, now, stored_key, epoch)
                 else:
                     existing = None
-                    await self._store.submit_finished(job, finished, now, epoch)
+                    await self._store.jobs.submit_finished(job, finished, now, epoch)
             except BaseException as error:
                 self._release(quotas, [job])
                 if admission is None or not isinstance(error, AccessChanged):
@@ -282,7 +284,7 @@ class Submitter:
                 return existing
         try:
             stored_key = None if key is None else key.stored(now)
-            existing = await self._store.submit_batch(jobs, now, stored_key)
+            existing = await self._store.jobs.submit_batch(jobs, now, stored_key)
         except BaseException:
             self._release(quotas, jobs)
             raise
@@ -304,7 +306,11 @@ class Submitter:
         try:
             await self._quotas.reserve(tenant, quotas, len(jobs), _total_bytes(jobs))
         except QuotaExceeded:
-            existing = None if key is None else await self._store.earlier(tenant, key.key, now)
+            existing = (
+                None
+                if key is None
+                else await self._store.jobs.find_submission(tenant, key.key, now)
+            )
             if existing is None:
                 raise
             return existing
@@ -330,11 +336,11 @@ class Submitter:
         ids = ulids_from(existing.first_id, existing.jobs)
         if len(ids) == 1:
             try:
-                job = await self._store.get(tenant, ids[0])
+                job = await self._store.jobs.get(tenant, ids[0])
             except NotFound:
                 raise Gone(f"job {ids[0]}, submitted under this key, was deleted") from None
             return Submitted([await self._payload_store.with_result(job)], replayed=True)
-        found = await self._store.get_many([(tenant, job_id) for job_id in ids])
+        found = await self._store.jobs.get_many([(tenant, job_id) for job_id in ids])
         if len(found) < len(ids):
             raise Gone("jobs of the batch submitted under this key were deleted")
         return Submitted(sorted(found, key=lambda job: job.id), replayed=True)

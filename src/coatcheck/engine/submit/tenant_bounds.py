@@ -54,7 +54,9 @@ class QueueNameLimit:
         now = self._clock.monotonic()
         if now - known.read_at >= FRESH_S:
             known.read_at = now
-            found = await self._store.queue_names(tenant, self._limit + len(self._declared))
+            found = await self._store.queues.list_queue_names(
+                tenant, self._limit + len(self._declared)
+            )
             known.names = set(found) - self._declared
         if len(known.names | asked) > self._limit:
             raise _too_many("queue_names", "queues of its own", self._limit)
@@ -68,10 +70,10 @@ async def put_bounded(
     collection is full.
     """
     tenant, collection, now = record.tenant, record.collection, record.updated_at
-    is_new = await store.get_record(tenant, collection, record.key, now) is None
-    if is_new and await store.count_records(tenant, collection, now, limit) >= limit:
+    is_new = await store.records.get_record(tenant, collection, record.key, now) is None
+    if is_new and await store.records.count_records(tenant, collection, now, limit) >= limit:
         raise _too_many(collection, f"documents of the collection {collection!r}", limit)
-    written = await store.put_record(record, audit=audit)
+    written = await store.records.put_record(record, audit=audit)
     assert written is not None, "no version was asked for"
     return written
 

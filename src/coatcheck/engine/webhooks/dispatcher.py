@@ -94,7 +94,7 @@ class _Told:
     async def events_before(self, delivery: WebhookDelivery, most: int) -> list[JobEvent]:
         """Return the newest entries of the job's log before what a delivery tells of."""
         tenant, job_id, seq, _ = delivery.key
-        found = await self._store.events(tenant, job_id, max(0, seq - 1 - most), most)
+        found = await self._store.jobs.list_events(tenant, job_id, max(0, seq - 1 - most), most)
         return [event for event in found if event.seq < seq]
 
     async def stream(self, artifact: Artifact) -> AsyncIterator[bytes]:
@@ -190,11 +190,11 @@ class WebhookDispatcher:
 
     async def _claim_and_start(self) -> float:
         now = self._clock.now()
-        lanes = await self._store.delivery_lanes()
+        lanes = await self._store.webhooks.list_delivery_lanes()
         allotted = self._lanes.allot(lane for lane in lanes if lane.due_at <= now)
         if allotted:
             wanted = {place.lane: most for place, most in allotted.items()}
-            claims = await self._store.claim_deliveries(now, now + LEASE_MS, wanted)
+            claims = await self._store.webhooks.claim_deliveries(now, now + LEASE_MS, wanted)
             places = {place.lane: place for place in allotted}
             for claimed in claims:
                 self._start(claimed, places[claimed.lane])
@@ -257,7 +257,7 @@ class WebhookDispatcher:
         key = claimed.delivery.key
         if wording is None or key.endpoint != OWN:
             return None
-        job = await self._store.get(key.tenant, key.job_id)
+        job = await self._store.jobs.get(key.tenant, key.job_id)
         if job.surface != wording.surface:
             return None
         return wording, await self._payload_store.with_result(job)
@@ -298,7 +298,7 @@ class WebhookDispatcher:
             headers["traceparent"] = claimed.traceparent
         try:
             answer = await self._outbound.send(
-                "POST", url, headers, worded.body, timeout_s=TIMEOUT_S, most_bytes=MOST_BYTES
+                "POST", url, headers, worded.body, timeout_s=TIMEOUT_S, max_bytes=MOST_BYTES
             )
         except (EgressDenied, EgressFailed) as error:
             return None, str(error)
@@ -393,7 +393,7 @@ class WebhookDispatcher:
     async def _flush(self) -> None:
         async with self._writing:
             while batch := self._unwritten[:WRITTEN_TOGETHER]:
-                await self._store.note_deliveries(batch)
+                await self._store.webhooks.record_deliveries(batch)
                 del self._unwritten[: len(batch)]
 
     async def _write_the_rest(self) -> None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from coatcheck.clock import Clock
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.egress.target import EgressTarget
 from coatcheck.errors import Conflict, EgressDenied, InvalidPayload, NotFound
 from coatcheck.ids import is_ulid
@@ -85,14 +85,17 @@ class WebhookEndpoints:
     ) -> tuple[WebhookEndpoint, str]:
         """Make an endpoint; return it and its secret, which is shown this once."""
         target, events = await self._read(asked, description)
-        if len(await self._store.list_endpoints(tenant, limit=MOST_ENDPOINTS)) >= MOST_ENDPOINTS:
+        if (
+            len(await self._store.webhooks.list_endpoints(tenant, limit=MOST_ENDPOINTS))
+            >= MOST_ENDPOINTS
+        ):
             raise Conflict(f"there are at most {MOST_ENDPOINTS} webhooks; delete one first")
         id_, now, secret = self._new_id(), self._clock.now(), new_secret()
         endpoint = WebhookEndpoint(
             tenant, id_, target.url, id_, events, now, description=description
         )
         entry = self._entry(actor, Action.CREATE_WEBHOOK, id_, tenant)
-        await self._store.put_endpoint(endpoint, WebhookSecret(secret, now), audit=entry)
+        await self._store.webhooks.put_endpoint(endpoint, WebhookSecret(secret, now), audit=entry)
         return endpoint, secret
 
     async def update(
@@ -118,14 +121,14 @@ class WebhookEndpoints:
         )
         fields = changed_fields(there, changed, ("url", "events", "description", "disabled_at"))
         entry = self._entry(actor, Action.UPDATE_WEBHOOK, endpoint_id, tenant, changed=fields)
-        await self._store.put_endpoint(changed, audit=entry)
+        await self._store.webhooks.put_endpoint(changed, audit=entry)
         return changed
 
     async def get(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> WebhookEndpoint:
         """Read an endpoint; raises NotFound."""
         found = None
         if is_ulid(endpoint_id):
-            found = await self._store.get_endpoint(tenant, endpoint_id)
+            found = await self._store.webhooks.get_endpoint(tenant, endpoint_id)
         if found is None:
             raise NotFound("there is no such webhook")
         return found
@@ -134,7 +137,7 @@ class WebhookEndpoints:
         self, after: str = "", limit: int = 100, tenant: str = DEFAULT_TENANT
     ) -> list[WebhookEndpoint]:
         """List endpoints, the oldest first."""
-        return await self._store.list_endpoints(tenant, after, limit)
+        return await self._store.webhooks.list_endpoints(tenant, after, limit)
 
     async def delete(
         self, endpoint_id: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
@@ -142,7 +145,7 @@ class WebhookEndpoints:
         """Remove an endpoint; what is pending for it is called off. Raises NotFound."""
         there = await self.get(endpoint_id, tenant)
         entry = self._entry(actor, Action.DELETE_WEBHOOK, endpoint_id, tenant)
-        if not await self._store.delete_endpoint(tenant, endpoint_id, audit=entry):
+        if not await self._store.webhooks.delete_endpoint(tenant, endpoint_id, audit=entry):
             raise NotFound("there is no such webhook")
         return there
 
@@ -153,7 +156,7 @@ class WebhookEndpoints:
         there = await self.get(endpoint_id, tenant)
         enabled = replace(there, failing_since=None, disabled_at=None, disabled_why=None)
         entry = self._entry(actor, Action.ENABLE_WEBHOOK, endpoint_id, tenant)
-        await self._store.put_endpoint(enabled, audit=entry)
+        await self._store.webhooks.put_endpoint(enabled, audit=entry)
         return enabled
 
     async def disable(
@@ -165,7 +168,7 @@ class WebhookEndpoints:
             return there
         disabled = replace(there, disabled_at=self._clock.now(), disabled_why="disabled by hand")
         entry = self._entry(actor, Action.DISABLE_WEBHOOK, endpoint_id, tenant)
-        await self._store.put_endpoint(disabled, audit=entry)
+        await self._store.webhooks.put_endpoint(disabled, audit=entry)
         return disabled
 
     def _entry(
@@ -189,7 +192,7 @@ class WebhookEndpoints:
         now, secret = self._clock.now(), new_secret()
         until = now + ROTATION_MS
         entry = self._entry(actor, Action.ROTATE_WEBHOOK, endpoint_id or SHARED_SECRET, tenant)
-        await self._store.put_secret(
+        await self._store.webhooks.put_secret(
             tenant, endpoint_id, WebhookSecret(secret, now), until, audit=entry
         )
         return secret, until
@@ -203,13 +206,13 @@ class WebhookEndpoints:
         if endpoint_id == OWN and self._is_set(tenant):
             return [self._default_secret]
         now = self._clock.now()
-        found = await self._store.secrets_of(tenant, endpoint_id, now)
+        found = await self._store.webhooks.list_secrets(tenant, endpoint_id, now)
         if not found and endpoint_id == OWN:
             # Of several that make the first one, all but one are told to look again.
-            await self._store.put_secret(
+            await self._store.webhooks.put_secret(
                 tenant, OWN, WebhookSecret(new_secret(), now), now, first=True
             )
-            found = await self._store.secrets_of(tenant, OWN, now)
+            found = await self._store.webhooks.list_secrets(tenant, OWN, now)
         return [secret.value for secret in found]
 
     async def ensure_signing_secret(self, tenant: str) -> None:
@@ -283,18 +286,18 @@ class WebhookEndpoints:
             problems.append(("/description", f"at most {LONGEST_DESCRIPTION} characters"))
         if problems:
             raise InvalidPayload(f"{problems[0][0]}: {problems[0][1]}", problems)
-        return await self._guard.look(asked.url), states_of(events)
+        return await self._guard.check_resolved(asked.url), states_of(events)
 
     # --- deliveries
 
     async def deliveries(self, which: DeliveryFilter) -> list[WebhookDelivery]:
         """List the deliveries of an endpoint or a job, newest first."""
-        return await self._store.list_deliveries(which)
+        return await self._store.webhooks.list_deliveries(which)
 
     async def delivery(self, delivery_id: str, tenant: str = DEFAULT_TENANT) -> WebhookDelivery:
         """Read a delivery; raises NotFound."""
         key = read_delivery_id(tenant, delivery_id)
-        found = None if key is None else await self._store.get_delivery(key)
+        found = None if key is None else await self._store.webhooks.get_delivery(key)
         if found is None:
             raise NotFound("there is no such delivery")
         return found
@@ -302,7 +305,7 @@ class WebhookEndpoints:
     async def redeliver(self, delivery_id: str, tenant: str = DEFAULT_TENANT) -> WebhookDelivery:
         """Have a delivery sent again now, whatever became of it, under the id it has."""
         found = await self.delivery(delivery_id, tenant)
-        await self._store.redeliver([found.key], self._clock.now())
+        await self._store.webhooks.redeliver([found.key], self._clock.now())
         return await self.delivery(delivery_id, tenant)
 
     async def redeliver_failed(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> int:
@@ -311,5 +314,5 @@ class WebhookEndpoints:
         failed = DeliveryFilter(
             tenant, endpoint_id, state=DeliveryState.FAILED, limit=REDELIVERED_AT_ONCE
         )
-        keys = [delivery.key for delivery in await self._store.list_deliveries(failed)]
-        return await self._store.redeliver(keys, self._clock.now()) if keys else 0
+        keys = [delivery.key for delivery in await self._store.webhooks.list_deliveries(failed)]
+        return await self._store.webhooks.redeliver(keys, self._clock.now()) if keys else 0

@@ -38,7 +38,7 @@ async def list_audit(request: Request) -> Response:
     which = read_filter(request.query_params)
     which = which._replace(tenant=only_own(request, which.tenant))
     # One more than asked for tells whether there is another page.
-    found = await engine.store.list_audit(which._replace(limit=which.limit + 1))
+    found = await engine.store.audit.list_entries(which._replace(limit=which.limit + 1))
     page = found[: which.limit]
     more = write_cursor(page[-1].id) if len(found) > which.limit else None
     answer = {"entries": [entry_view(entry) for entry in page], "next_cursor": more}

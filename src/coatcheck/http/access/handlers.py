@@ -119,7 +119,7 @@ async def get_usage(request: Request) -> Response:
     since = max(0, until - DAY_MS) if since is None else since
     if not 0 <= until - since <= LONGEST_USAGE_MS:
         raise HTTPException(400, "since and until are in this order, and at most 92 days apart")
-    found = await engine.store.usage(tenant.name, since, until, query.get("kind"))
+    found = await engine.store.access.list_usage(tenant.name, since, until, query.get("kind"))
     return Response(dumps({"usage": [usage_view(each) for each in found]}), media_type=JSON)
 
 

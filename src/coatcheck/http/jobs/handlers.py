@@ -165,7 +165,9 @@ async def get_input(request: Request) -> Response:
     """Answer with what a job was submitted with, for as long as that is kept."""
     engine: Engine = request.app.state.engine
     job = await named_job(request)
-    return await payload_response(engine, request, await engine.store.input_of(job.tenant, job.id))
+    return await payload_response(
+        engine, request, await engine.store.jobs.get_input(job.tenant, job.id)
+    )
 
 
 async def payload_response(engine: Engine, request: Request, result: str) -> Response:

@@ -67,9 +67,11 @@ async def get_metrics(request: Request) -> Response:
     """Answer with the counts of the whole system."""
     engine: Engine = request.app.state.engine
     await engine.metrics.flush()
-    counters = await engine.store.counters()
+    counters = await engine.store.maintenance.read_counters()
     queues = await engine.queues()
-    workers = [seen.info for seen in await engine.store.workers() if not seen.known_dead]
+    workers = [
+        seen.info for seen in await engine.store.workers.list_workers() if not seen.known_dead
+    ]
     lines = [
         *_counter_lines(counters),
         *_histogram_lines(counters),

@@ -46,10 +46,12 @@ async def get_server(request: Request) -> Response:
 async def list_workers(request: Request) -> Response:
     """Answer with every worker that is registered, and the jobs it holds."""
     engine: Engine = request.app.state.engine
-    seen = await engine.store.workers()
-    held = await asyncio.gather(*(engine.store.held_by(each.info.id) for each in seen))
+    seen = await engine.store.workers.list_workers()
+    held = await asyncio.gather(
+        *(engine.store.workers.list_held_jobs(each.info.id) for each in seen)
+    )
     named = [(one.lease.tenant, one.lease.job_id) for some in held for one in some[:MOST_NAMED]]
-    found = {(job.tenant, job.id): job for job in await engine.store.get_many(named)}
+    found = {(job.tenant, job.id): job for job in await engine.store.jobs.get_many(named)}
     workers = [
         _worker_view(each.info, each.known_dead, holds, found)
         for each, holds in zip(seen, held, strict=True)

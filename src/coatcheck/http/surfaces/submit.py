@@ -51,7 +51,7 @@ async def submit_idempotent(request: Request, submission: Submission, body: Any)
 
 async def is_active(store: Store, tenant: str) -> bool:
     """Tell whether a tenant is active. Capability links of an inactive tenant are closed."""
-    found = await store.get_tenant(tenant)
+    found = await store.access.get_tenant(tenant)
     return found is None or found.status is TenantStatus.ACTIVE
 
 

@@ -58,10 +58,11 @@ async def meter(db: Any, sql: Statements, used: Iterable[Usage | None]) -> None:
 class PostgresAccess:
     """The part of the store that is about tenants and keys."""
 
-    _database: Database
-    _sql: Statements
+    def __init__(self, database: Database, sql: Statements) -> None:
+        self._database = database
+        self._sql = sql
 
-    async def access(self) -> AccessState:
+    async def get_state(self) -> AccessState:
         """Read the epoch, and whether there are keys."""
         [row] = await self._database.fetch(self._sql.access)
         return AccessState(*row)
@@ -145,14 +146,14 @@ class PostgresAccess:
             columns = (list(column) for column in zip(*uses, strict=True))
             await self._database.execute(self._sql.touch_keys, *columns, apart_ms)
 
-    async def usage(
+    async def list_usage(
         self, tenant: str, since: int, until: int, kind: str | None = None
     ) -> list[Usage]:
         """Read what a tenant has used."""
         rows = await self._database.fetch(self._sql.usage_between, tenant, since, until, kind)
         return [Usage(*row) for row in rows]
 
-    async def load(self, tenant: str, quotas: Quotas, now: int) -> Load:
+    async def measure_load(self, tenant: str, quotas: Quotas, now: int) -> Load:
         """Count what has a quota."""
         sql, first = self._sql, first_ulid_at(max(0, now - MINUTE_MS))
         waiting, running, submits, payload_bytes, stored = quotas

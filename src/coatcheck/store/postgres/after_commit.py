@@ -1,39 +1,70 @@
-"""Doing for other jobs what follows from transitions, once those are committed.
+"""Effects of committed transitions: wake waiting jobs, cancel children, notify workers.
 
-What that is, and why it has transactions of its own, is told in waiters.py.
+waiters.py explains why wake-ups and cancellations of children have transactions of their own.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from coatcheck.errors import StoreUnavailable
+from coatcheck.model.job import JobInsert
 from coatcheck.store.base import Topic
 from coatcheck.store.postgres import waiters
+from coatcheck.store.postgres.claimer import Claimer
 from coatcheck.store.postgres.database import Database
-from coatcheck.store.postgres.jobs import Key, SettleEffects
+from coatcheck.store.postgres.job_operations import Key, SettleEffects
 from coatcheck.store.postgres.notify import Notifications
 from coatcheck.store.postgres.statements import Statements
 
 log = logging.getLogger(__name__)
 
 
+class WorkNotifier:
+    """Updates the claim cursor of this process and notifies workers when jobs become claimable."""
+
+    def __init__(self, claimer: Claimer, notifications: Notifications) -> None:
+        self._claimer = claimer
+        self._notifications = notifications
+
+    def forget_lanes(self) -> None:
+        """Discard the cached lanes: the next claim looks everywhere."""
+        self._claimer.lanes.forget()
+
+    def jobs_submitted(self, jobs: Sequence[JobInsert]) -> None:
+        """Add the lanes of new jobs to the cursor and notify workers."""
+        if not jobs:
+            return
+        self._claimer.lanes.opened(((job.kind, job.queue, job.priority), job.id) for job in jobs)
+        self._notifications.publish({Topic.WORK})
+
+    def queue_changed(self) -> None:
+        """Discard the cached lanes and notify workers."""
+        self.forget_lanes()
+        self._notifications.publish({Topic.WORK})
+
+    def jobs_woken(self) -> None:
+        """Discard the cached lanes and notify workers, watchers and webhook dispatchers."""
+        self.forget_lanes()
+        self._notifications.publish({Topic.WORK, Topic.CHANGES, Topic.WEBHOOKS})
+
+
 class AfterCommit:
-    """Wakes jobs that wait, and takes children along."""
+    """Wakes waiting jobs and cancels children after a commit."""
 
     def __init__(
         self,
         database: Database,
         sql: Statements,
         notifications: Notifications,
-        woke: Callable[[], None],
+        work: WorkNotifier,
     ) -> None:
         self._database = database
         self._sql = sql
         self._notifications = notifications
-        self._woke = woke  # is told when jobs were woken
+        self._work = work
 
     async def follow(self, after: SettleEffects, now: int) -> None:
         """Do all that follows. What fails is left to the sweep."""
@@ -65,4 +96,4 @@ class AfterCommit:
 
     async def _wake(self, how: Any, keys: Sequence[Key], now: int) -> None:
         if await self._database.run(lambda db: how(db, self._sql, keys, now)):
-            self._woke()
+            self._work.jobs_woken()

@@ -30,15 +30,16 @@ async def delete(
 class PostgresAudit:
     """The part of the store that holds the audit trail."""
 
-    _database: Database
-    _sql: Statements
+    def __init__(self, database: Database, sql: Statements) -> None:
+        self._database = database
+        self._sql = sql
 
-    async def list_audit(self, which: AuditFilter) -> list[AuditEntry]:
+    async def list_entries(self, page: AuditFilter) -> list[AuditEntry]:
         """List entries, newest first."""
-        sql = self._sql.audit_before if which.tenant is None else self._sql.audit_of_tenant_before
-        return [read_audit(row) for row in await self._database.fetch(sql, *audit_values(which))]
+        sql = self._sql.audit_before if page.tenant is None else self._sql.audit_of_tenant_before
+        return [read_audit(row) for row in await self._database.fetch(sql, *audit_values(page))]
 
-    async def delete_audit(self, before: str, limit: int) -> int:
+    async def delete_entries(self, before: str, limit: int) -> int:
         """Delete the oldest entries."""
         done = await self._database.execute(self._sql.delete_old_audit, before, limit)
         return int(done.rpartition(" ")[2])

@@ -11,8 +11,8 @@ from coatcheck.model.job import Job, JobInsert
 from coatcheck.model.payload import blobs_in, is_same
 from coatcheck.model.state import State
 from coatcheck.store.base import DeletedJob
-from coatcheck.store.postgres import blobs, jobs, retention, waiters, webhooks
-from coatcheck.store.postgres.jobs import Key
+from coatcheck.store.postgres import blobs, job_operations, waiters, webhooks
+from coatcheck.store.postgres.job_operations import Key
 from coatcheck.store.postgres.statements import Statements
 
 
@@ -20,7 +20,7 @@ async def send(
     db: Any, sql: Statements, job: Key, name: str, data: str, now: int, key: str | None, most: int
 ) -> None:
     """Keep an event for a job, and wake the job if it waits for it."""
-    found = await jobs.lock(db, sql, [job])
+    found = await job_operations.lock(db, sql, [job])
     if job not in found:
         raise Gone(f"job {job[1]} is gone: somebody has deleted it")
     sent = None
@@ -42,7 +42,7 @@ async def send(
 
 async def resume(db: Any, sql: Statements, job: Key, now: int) -> Any:
     """Queue a job again that failed or was cancelled, and return its row; None when it is gone."""
-    moved, _ = await jobs.move(db, sql, [job], rules.resumed, now)
+    moved, _ = await job_operations.move(db, sql, [job], rules.resumed, now)
     if moved:
         if await db.fetchval(sql.input_of, *job) == "":
             raise InputGone(f"the input of job {job[1]} is gone: it cannot go on")
@@ -62,10 +62,10 @@ async def fork(
 ) -> None:
     """Insert a job that begins with steps of another; the same id again is left as it is."""
     key = (job.tenant, job.id)
-    if key not in await jobs.lock(db, sql, [key]):
+    if key not in await job_operations.lock(db, sql, [key]):
         # Its steps and the events they took are read one after the other: both, or neither.
         await db.execute(sql.hold, job.tenant, source)
-        await jobs.submit(db, sql, [job], now, in_transaction=True, fence=1)
+        await job_operations.submit(db, sql, [job], now, in_transaction=True, fence=1)
         await db.execute(sql.copy_steps, job.id, job.tenant, source, before)
         await db.execute(sql.copy_taken_messages, job.id, job.tenant, source)
         await blobs.take_copies(db, sql, source, job, copies)
@@ -82,5 +82,21 @@ async def delete(db: Any, sql: Statements, job: Job, now: int) -> DeletedJob:
     keys = [[job.tenant], [job.id]]
     files = await blobs.remove(db, sql, keys)
     deliveries = await webhooks.remove(db, sql, keys)
-    events, steps, sent = await retention.remove(db, sql, keys, [job.kind], now)
+    events, steps, sent = await remove(db, sql, keys, [job.kind], now)
     return DeletedJob(job.id, payloads, events, steps, *files, sent, deliveries)
+
+
+async def remove(
+    db: Any, sql: Statements, keys: list[Any], kinds: list[str], now: int
+) -> tuple[int, int, int]:
+    """Delete the rows of jobs and leave tombstones. Returns the number of events, steps and sent
+    events.
+    """
+    await db.execute(sql.delete_listing, *keys, kinds)
+    events = await db.execute(sql.delete_events, *keys)
+    steps = await db.execute(sql.delete_steps, *keys)
+    sent = await db.execute(sql.delete_messages, *keys)
+    events_in_jobs = await db.fetchval(sql.delete_jobs, *keys)
+    await db.execute(sql.insert_tombstones, *keys, now)
+    rows, *others = (int(tag.rpartition(" ")[2]) for tag in (events, steps, sent))
+    return rows + events_in_jobs, others[0], others[1]

@@ -16,7 +16,7 @@ from coatcheck.model.payload import is_reference
 from coatcheck.store.base import Report
 from coatcheck.store.postgres.column_encoding import in_columns
 from coatcheck.store.postgres.fast_claim import ClaimedRows
-from coatcheck.store.postgres.jobs import columns
+from coatcheck.store.postgres.job_operations import columns
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.rows import step_entry, step_row
 

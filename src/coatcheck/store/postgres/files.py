@@ -9,7 +9,7 @@ from coatcheck.model.job import Lease
 from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.upload import StoredUpload
 from coatcheck.store.base import Topic
-from coatcheck.store.postgres import blobs, jobs
+from coatcheck.store.postgres import blobs, job_operations
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.notify import Notifications
 from coatcheck.store.postgres.statements import Statements
@@ -18,37 +18,38 @@ from coatcheck.store.postgres.statements import Statements
 class PostgresFiles:
     """The part of the store that knows of blobs, artifacts and uploads."""
 
-    _sql: Statements
-    _database: Database
-    _notifications: Notifications
+    def __init__(self, database: Database, sql: Statements, notifications: Notifications) -> None:
+        self._database = database
+        self._sql = sql
+        self._notifications = notifications
 
     async def reserve_blob(self, blob: BlobName, remove_at: int) -> None:
         """Note a blob before its bytes are written."""
         await self._database.execute(self._sql.reserve_blob, *blob, remove_at)
 
-    async def keep_artifact(
+    async def record_artifact(
         self, lease: Lease, artifact: Artifact, content: str | None = None
     ) -> bool:
         """Name a file of a running job."""
         kept = await self._database.run(
-            lambda db: jobs.keep_artifact(db, self._sql, lease, artifact, content)
+            lambda db: job_operations.keep_artifact(db, self._sql, lease, artifact, content)
         )
         self._notifications.publish({Topic.CHANGES})
         return kept
 
-    async def artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
+    async def get_artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
         """Read a file that is kept in its row."""
         rows = await self._database.fetch(self._sql.artifact_content, tenant, job_id, name)
         return rows[0][0] if rows else None
 
-    async def unneeded_blobs(self, now: int, limit: int) -> list[BlobName]:
+    async def start_blob_removal(self, now: int, limit: int) -> list[BlobName]:
         """List blobs whose bytes are to be removed."""
         rows = await self._database.fetch(self._sql.take_unneeded_blobs, now, limit)
         return [BlobName(*row) for row in rows]
 
-    async def forget_blobs(self, gone: Sequence[BlobName]) -> None:
+    async def finish_blob_removal(self, gone: Sequence[BlobName]) -> None:
         """Drop what is known of blobs whose bytes are gone."""
-        await self._database.execute(self._sql.forget_blobs, *jobs.columns(gone, 3))
+        await self._database.execute(self._sql.forget_blobs, *job_operations.columns(gone, 3))
 
     # --- uploads
 
@@ -63,7 +64,7 @@ class PostgresFiles:
         row = await self._database.fetchrow(self._sql.upload, tenant, job_id, upload_id)
         return None if row is None else StoredUpload(*row)
 
-    async def uploads_of(self, tenant: str, job_id: str) -> list[StoredUpload]:
+    async def list_uploads(self, tenant: str, job_id: str) -> list[StoredUpload]:
         """List the files of a job's input."""
         rows = await self._database.fetch(self._sql.uploads_of, tenant, job_id)
         return [StoredUpload(*row) for row in rows]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from coatcheck.model.job import JobInsert
 from coatcheck.store.base import ExistingSubmission, Idempotency
-from coatcheck.store.postgres import jobs
+from coatcheck.store.postgres import job_operations
 from coatcheck.store.postgres.access import the_one_epoch
 from coatcheck.store.postgres.statements import Statements
 
@@ -42,7 +42,7 @@ async def submit_once(
         (*name, item.once.fingerprint, item.new[0].id, len(item.new), item.once.expires_at)
         for name, item in sorted(asked.items())
     ]
-    found = await db.fetch(sql.reserve_keys, *jobs.columns(rows, 6), now)
+    found = await db.fetch(sql.reserve_keys, *job_operations.columns(rows, 6), now)
     holders = {(row[0], row[1]): ExistingSubmission(row[2], row[3], row[4]) for row in found}
     answers: list[ExistingSubmission | None] = []
     winners: list[JobInsert] = []
@@ -53,5 +53,5 @@ async def submit_once(
         if won:
             winners.extend(item.new)
     epoch = the_one_epoch(item.epoch for item in batch)
-    await jobs.submit(db, sql, winners, now, in_transaction=True, epoch=epoch)
+    await job_operations.submit(db, sql, winners, now, in_transaction=True, epoch=epoch)
     return answers

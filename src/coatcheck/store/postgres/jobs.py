@@ -1,410 +1,243 @@
-"""The write operations on jobs, each for a whole batch inside one transaction.
-
-They do what the SQLite store's do, for many jobs at a time: lock and read where the jobs stand, ask
-`coatcheck.model.transition` what becomes of them, write that and the events together. Nothing here
-decides anything. Each returns, beside its answer, whom to wake once the transaction is committed.
-
-What follows from a transition for *other* jobs is not done in its transaction, but right after it,
-in one of its own: `SettleEffects` says what. See waiting.py.
-"""
+"""The jobs part of the PostgreSQL store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import asyncpg
-
+from coatcheck.errors import Gone, InputGone, InvalidInput, NotFound
+from coatcheck.ids import is_ulid
 from coatcheck.model import transition as rules
-from coatcheck.model.artifact import Artifact
-from coatcheck.model.event import EventType
-from coatcheck.model.job import JobInsert, Lease, Terms
-from coatcheck.model.outcome import Succeeded, Waiting
-from coatcheck.model.payload import BlobName, blobs_in, is_reference
-from coatcheck.model.state import State
-from coatcheck.model.transition import JobStatus, Transition
-from coatcheck.model.usage import moved
-from coatcheck.store.base import NO_WORKER, FinishedJob, Report, Settlement, Topic
-from coatcheck.store.postgres import access, blobs, records, webhooks
-from coatcheck.store.postgres.column_encoding import as_texts, in_columns
-from coatcheck.store.postgres.statements import Statements
-from coatcheck.store.rows import (
-    NEW_JOB_COLUMNS,
-    STANDING_FIELDS,
-    encode_progress,
-    new_job_row,
-    phase_told,
-    read_standing,
-    report_entries,
-    standing_row,
-    step_entry,
-    step_row,
+from coatcheck.model.event import JobEvent
+from coatcheck.model.job import Job, JobInsert
+from coatcheck.model.step import MOST_MESSAGES, SentEvent, Step
+from coatcheck.store.base import Topic
+from coatcheck.store.jobs import (
+    BATCH_LIMIT,
+    NO_COPIES,
+    DeletedJob,
+    ExistingSubmission,
+    FinishedJob,
+    Idempotency,
+    JobFilter,
 )
-
-Rule = Callable[[JobStatus, Terms, int], Transition | None]
-
-STALE_WRITES = "stale_writes"
-# Columns that are never NULL and name no job: where all values are the same, one is sent.
-_NULLABLE = {"public_id", "limit_key", "correlation_id", "traceparent", "deadline_at", "phase"}
-_NULLABLE |= {
-    "forked_from",
-    "parent",
-    "reason",
-    "worker",
-    "started_at",
-    "finished_at",
-    "expires_at",
-    "error",
-}
-SENT_ONCE = [
-    number
-    for number, name in enumerate(NEW_JOB_COLUMNS)
-    if name not in _NULLABLE and name not in ("tenant", "id")
-]
-
-Key = tuple[str, str]
+from coatcheck.store.postgres import commands, job_operations
+from coatcheck.store.postgres.access import the_one_epoch
+from coatcheck.store.postgres.after_commit import AfterCommit, WorkNotifier
+from coatcheck.store.postgres.coalesce import Coalescer
+from coatcheck.store.postgres.database import Database
+from coatcheck.store.postgres.idempotency import KeyedSubmission, submit_once
+from coatcheck.store.postgres.list_query import list_query
+from coatcheck.store.postgres.notify import Notifications
+from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.rows import read_event, read_job, read_step
 
 
-class SettleEffects:
-    """What is to be done once transitions are committed."""
+class PostgresJobs:
+    """The verbs on jobs."""
 
-    def __init__(self) -> None:
-        self.ended: list[Key] = []  # jobs that were spawned by others
-        self.cancelled: list[Key] = []
-        self.waiting: list[Key] = []
-        self.deliveries = 0
+    def __init__(
+        self,
+        database: Database,
+        sql: Statements,
+        notifications: Notifications,
+        work: WorkNotifier,
+        after_commit: AfterCommit,
+    ) -> None:
+        self._database = database
+        self._sql = sql
+        self._notifications = notifications
+        self._work = work
+        self._after_commit = after_commit
+        self._submits: Coalescer[tuple[JobInsert, int, int | None], None]
+        self._keyed_submits: Coalescer[KeyedSubmission, ExistingSubmission | None]
 
-    def __bool__(self) -> bool:
-        return bool(self.ended or self.cancelled or self.waiting or self.deliveries)
+    def open(self) -> None:
+        """Start to coalesce submits, on the running loop."""
+        self._submits = Coalescer(self._submit_all)
+        self._keyed_submits = Coalescer(self._submit_keyed)
 
+    async def drain(self) -> None:
+        """Wait for the submits in progress."""
+        await self._submits.drain()
+        await self._keyed_submits.drain()
 
-class LockedJob(NamedTuple):
-    """A locked job."""
+    async def submit(
+        self,
+        job: JobInsert,
+        now: int,
+        idempotency: Idempotency | None = None,
+        epoch: int | None = None,
+    ) -> ExistingSubmission | None:
+        """Write a job."""
+        if idempotency is None:
+            await self._submits((job, now, epoch))
+            return None
+        return await self._keyed_submits(KeyedSubmission((job,), now, idempotency, epoch))
 
-    standing: JobStatus
-    terms: Terms
-    kind: str
-    limited: bool = False  # counts for a limit while it runs
+    async def submit_finished(
+        self, job: JobInsert, finished: FinishedJob, now: int, epoch: int | None = None
+    ) -> None:
+        """Write a job in its terminal state."""
+        topics, effects = await self._database.run(
+            lambda db: job_operations.submit_finished(db, self._sql, job, finished, now, epoch)
+        )
+        if finished.report is not None:
+            self._work.jobs_submitted(finished.report.children)
+        await self._after_commit.follow(effects, now)
+        self._notifications.publish(topics)
 
+    async def submit_batch(
+        self, jobs: Sequence[JobInsert], now: int, idempotency: Idempotency | None = None
+    ) -> ExistingSubmission | None:
+        """Write many jobs in one statement, which blocks no other writer."""
+        if len(jobs) > BATCH_LIMIT:
+            raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs, not {len(jobs):,}")
+        if idempotency is not None and jobs:
+            return (await self._submit_keyed([KeyedSubmission(jobs, now, idempotency)]))[0]
+        await self._insert(jobs, now)
+        self._work.jobs_submitted(jobs)
+        return None
 
-def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
-    """Turn rows into one array a column, which is how many rows go into one statement."""
-    return [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * width
+    async def find_submission(self, tenant: str, key: str, now: int) -> ExistingSubmission | None:
+        """Find the submission under an idempotency key."""
+        row = await self._database.fetchrow(self._sql.earlier, tenant, key, now)
+        return None if row is None else ExistingSubmission(*row)
 
+    async def _submit_all(self, batch: Sequence[tuple[JobInsert, int, int | None]]) -> list[None]:
+        # One time for the whole batch, that of the last caller, decides which jobs are due.
+        now = max(now for _, now, _ in batch)
+        jobs = [job for job, _, _ in batch]
+        await self._insert(jobs, now, the_one_epoch(epoch for _, _, epoch in batch))
+        self._work.jobs_submitted(jobs)
+        return [None] * len(batch)
 
-async def submit(
-    db: Any,
-    sql: Statements,
-    new: Sequence[JobInsert],
-    now: int,
-    *,
-    in_transaction: bool = False,
-    fence: int = 0,
-    epoch: int | None = None,
-) -> int:
-    """Insert jobs, and return how many were new; ids that are there already are left as they are.
-    Those that `brings_more` names must be in a transaction. Raises AccessChanged for an epoch that
-    has passed.
-    """
-    if not new:
-        return 0
-    # The first of those with one id, as if they had come one after another.
-    rows = {(job.tenant, job.id): job for job in reversed(new)}
-    values = [*new_job_columns(list(reversed(rows.values())), now, fence), epoch]
-    guarded = sql.submit.replace("/* already there */", "ON CONFLICT (tenant, id) DO NOTHING")
-    if in_transaction:  # which an error would end
-        written = await db.execute(guarded, *values)
-        await access.check_epoch(db, sql, epoch, written)
-        if written == access.NOTHING_WRITTEN:
-            return 0  # what they bring along came with them; they may have let go of it by now
-        await blobs.adopt(db, sql, blobs_of(new))
-        await blobs.adopt_uploads(db, sql, new)
-        limited = [(job.tenant, job.id, job.input_until) for job in new if has_limit(job)]
-        if limited:
-            await db.execute(sql.keep_inputs_until, *columns(limited, 3))
-        await webhooks.listen(db, sql, new)
-        return _count(written)
-    try:
-        written = await db.execute(sql.submit, *values)
-    except asyncpg.UniqueViolationError:
-        # Rare, and dear to guard against: see which ids are there, and leave those alone.
-        written = await db.execute(guarded, *values)
-    await access.check_epoch(db, sql, epoch, written)
-    return _count(written)
+    async def _insert(self, jobs: Sequence[JobInsert], now: int, epoch: int | None = None) -> None:
+        # A single statement needs no explicit transaction.
+        several = any(map(job_operations.brings_more, jobs))
+        await self._database.run(
+            lambda db: job_operations.submit(
+                db, self._sql, jobs, now, in_transaction=several, epoch=epoch
+            ),
+            transaction=several,
+        )
 
+    async def _submit_keyed(
+        self, batch: Sequence[KeyedSubmission]
+    ) -> list[ExistingSubmission | None]:
+        now = max(item.now for item in batch)
+        answers = await self._database.run(lambda db: submit_once(db, self._sql, batch, now))
+        self._work.jobs_submitted([job for item in batch for job in item.new])
+        return answers
 
-def _count(written: str) -> int:
-    return int(written.rpartition(" ")[2])
+    async def get(self, tenant: str, job_id: str) -> Job:
+        """Read a job by its id or its public id."""
+        if "\0" in job_id:
+            raise NotFound("there is no such job")  # PostgreSQL cannot store a NUL in a text
+        sql = self._sql.job_by_id if is_ulid(job_id) else self._sql.job_by_public_id
+        row = await self._database.fetchrow(sql, tenant, job_id)
+        if row is not None:
+            return read_job(row)
+        if await self._database.fetchrow(self._sql.tombstone, tenant, job_id) is not None:
+            raise Gone(f"job {job_id} is gone: it was deleted, or its retention has passed")
+        raise NotFound(f"there is no job {job_id}")
 
+    async def get_many(self, ids: Sequence[tuple[str, str]]) -> list[Job]:
+        """Read the existing jobs among many."""
+        rows = await self._database.fetch(self._sql.jobs_by_ids, *job_operations.columns(ids, 2))
+        return [read_job(row) for row in rows]
 
-async def submit_finished(
-    db: Any, sql: Statements, job: JobInsert, ended: FinishedJob, now: int, epoch: int | None
-) -> tuple[set[Topic], SettleEffects]:
-    """Insert a job that has ended; an id that is there already is left as it is."""
-    key, handed_in = (job.tenant, job.id), job.created_at
-    if not await submit(db, sql, [job], handed_in, in_transaction=True, epoch=epoch):
-        # An earlier try may have written it, and told nobody.
-        return {Topic.CHANGES, Topic.WEBHOOKS}, SettleEffects()
-    # Nobody else sees the job yet: it stands as it was written, and there is nothing to lock.
-    new = LockedJob(rules.created(job.run_at, handed_in).standing, job.terms, job.kind)
-    taken = rules.claimed(new.standing, NO_WORKER, ended.began_at)
-    claimed = await write(db, sql, {key: new}, {key: taken}, ended.began_at)
-    running = new._replace(standing=taken.standing)
-    settlement = Settlement(Lease(*key, taken.standing.fence), ended.outcome, ended.report)
-    _, topics, after = await settle(db, sql, [settlement], now, {key: running})
-    after.deliveries += claimed.deliveries
-    # In one order, so that nobody waits in a circle.
-    for record in sorted(ended.records, key=lambda each: (each.tenant, each.collection, each.key)):
-        await records.put(db, sql, record)
-    return topics, after
+    async def list_jobs(self, page: JobFilter) -> list[Job]:
+        """List jobs, newest first."""
+        sql, values = list_query(self._sql, page)
+        if not page.labels:
+            return [read_job(row) for row in await self._database.fetch(sql, *values)]
 
+        async def read(db: Any) -> list[Any]:
+            await db.execute(self._sql.plan_for_values)
+            return list(await db.fetch(sql, *values))
 
-def has_limit(job: JobInsert) -> bool:
-    """Tell whether a job's input is not kept as long as the job."""
-    return job.input_until is not None
+        return [read_job(row) for row in await self._database.run(read)]
 
+    async def get_input(self, tenant: str, job_id: str) -> str:
+        """Read a job's input."""
+        job = await self.get(tenant, job_id)
+        row = await self._database.fetchrow(self._sql.input_of, tenant, job.id)
+        if row is None or row[0] == "":
+            raise InputGone(f"the input of job {job_id} is gone")
+        return str(row[0])
 
-def brings_more(job: JobInsert) -> bool:
-    """Tell whether one statement is not enough to insert a job."""
-    return is_reference(job.input) or bool(job.uploads) or has_limit(job) or job.webhook is not None
+    async def list_events(self, tenant: str, job_id: str, after: int, limit: int) -> list[JobEvent]:
+        """List a job's events."""
+        rows = await self._database.fetch(self._sql.events_after, tenant, job_id, after, limit)
+        return [read_event(row) for row in rows]
 
+    async def list_steps(self, tenant: str, job_id: str) -> list[Step]:
+        """List a job's steps."""
+        rows = await self._database.fetch(self._sql.steps_of, tenant, job_id)
+        return [read_step(row) for row in rows]
 
-def blobs_of(new: Sequence[JobInsert]) -> list[BlobName]:
-    """Return the blobs that hold the inputs of jobs."""
-    return blobs_in((job.tenant, job.id, job.input) for job in new)
+    async def list_sent_events(self, tenant: str, job_id: str) -> list[SentEvent]:
+        """List the events that were sent to a job."""
+        rows = await self._database.fetch(self._sql.messages_of, tenant, job_id)
+        return [SentEvent(*row) for row in rows]
 
+    async def cancel(self, tenant: str, job_id: str, now: int) -> Job:
+        """Request the cancellation of a job."""
+        job = await self.get(tenant, job_id)
+        _, effects = await self._database.run(
+            lambda db: job_operations.move(
+                db, self._sql, [(tenant, job.id)], rules.cancel_asked, now
+            )
+        )
+        await self._after_commit.follow(effects, now)
+        # Even if nothing changed: an earlier try may have committed without a notification.
+        self._notifications.publish({Topic.CANCELS, Topic.CHANGES})
+        return await self.get(tenant, job.id)
 
-def new_job_columns(new: Sequence[JobInsert], now: int, fence: int = 0) -> list[Any]:
-    """Lay new jobs out as `submit` takes them."""
-    # Most jobs of a batch are due at one time, and all that are begin in the same way.
-    begun = {
-        run_at: rules.created(run_at, now).standing._replace(fence=fence)
-        for run_at in {job.run_at for job in new}
-    }
-    rows = [(*new_job_row(job, begun[job.run_at]), job.input) for job in new]
-    return [*as_texts(list(zip(*rows, strict=True)), SENT_ONCE), now]
+    async def send_event(
+        self,
+        tenant: str,
+        job_id: str,
+        name: str,
+        data: str,
+        now: int,
+        key: str | None = None,
+        most: int = MOST_MESSAGES,
+    ) -> Job:
+        """Send an event to an unfinished job."""
+        job = (tenant, (await self.get(tenant, job_id)).id)
+        await self._database.run(
+            lambda db: commands.send(db, self._sql, job, name, data, now, key, most),
+            repeatable=key is not None,
+        )
+        self._work.jobs_woken()
+        return await self.get(*job)
 
+    async def resume(self, tenant: str, job_id: str, now: int) -> Job:
+        """Queue a failed or cancelled job again."""
+        job = (tenant, (await self.get(tenant, job_id)).id)
+        row = await self._database.run(lambda db: commands.resume(db, self._sql, job, now))
+        self._work.jobs_woken()
+        return await self.get(*job) if row is None else read_job(row)
 
-async def settle(
-    db: Any,
-    sql: Statements,
-    settlements: Sequence[Settlement],
-    now: int,
-    found: dict[Key, LockedJob] | None = None,
-) -> tuple[list[bool], set[Topic], SettleEffects]:
-    """End attempts, each if its lease is still the newest. `found` are their jobs where the caller
-    has them already, and nobody else can.
-    """
-    if found is None:
-        found = await lock(db, sql, [key_of(item.lease) for item in settlements])
-    fresh = [item for item in settlements if _holds(found, item.lease)]
-    ending = {
-        key_of(item.lease): item
-        for item in reversed(fresh)
-        if found[key_of(item.lease)].standing.state is State.RUNNING
-    }
-    said = [(item.lease, item.report) for item in ending.values() if item.report is not None]
-    tells = await write_reports(db, sql, said, found, now)
-    changes: dict[Key, Transition] = {}
-    results: dict[Key, str] = {}
-    for key, (_, outcome, _) in ending.items():
-        changes[key] = rules.settled(found[key].standing, found[key].terms, outcome, now)
-        if isinstance(outcome, Succeeded):
-            results[key] = outcome.result
-    after = await write(db, sql, found, changes, now, results)
-    after.deliveries += tells
-    await blobs.adopt(db, sql, blobs_in((*key, result) for key, result in results.items()))
-    waits = [
-        (key[0], what, key[1], part)
-        for key, (_, outcome, _) in ending.items()
-        if isinstance(outcome, Waiting) and changes[key].standing.state is State.WAITING
-        for part, group in enumerate(outcome.groups)
-        for what in group
-    ]
-    if waits:
-        await db.execute(sql.insert_waits, *columns(waits, 4))
-    await count_stale(db, sql, len(settlements) - len(fresh))
-    # What an earlier try of ours has settled was perhaps never told to anybody: then tell it all.
-    again = len(fresh) > len(changes)
-    topics = {Topic.CHANGES} if changes else set()
-    states = {change.standing.state for change in changes.values()}
-    room = any(found[key].limited for key in changes)
-    if again or room or states & {State.QUEUED, State.WAITING}:
-        topics = {Topic.CHANGES, Topic.WORK}
-    return [_holds(found, item.lease) for item in settlements], topics, after
+    async def fork(
+        self,
+        source: str,
+        before: int,
+        job: JobInsert,
+        now: int,
+        copies: Mapping[str, str] = NO_COPIES,
+    ) -> None:
+        """Write a new job with completed steps of another."""
+        await self._database.run(
+            lambda db: commands.fork(db, self._sql, source, before, job, now, copies)
+        )
+        self._work.jobs_submitted([job])
 
-
-def _holds(found: Mapping[Key, LockedJob], lease: Lease) -> bool:
-    job = found.get(key_of(lease))
-    return job is not None and job.standing.fence == lease.fence
-
-
-async def report(
-    db: Any, sql: Statements, reports: Sequence[tuple[Lease, Report]], now: int
-) -> tuple[list[bool], dict[Lease, int], bool]:
-    """Write what running jobs say. Return whether that could be done, how many entries were added
-    to the log of each, and whether webhooks are to be delivered for it.
-    """
-    found = await lock(db, sql, [key_of(lease) for lease, _ in reports])
-    answers = [
-        _holds(found, lease) and found[key_of(lease)].standing.state is State.RUNNING
-        for lease, _ in reports
-    ]
-    said = [item for item, fits in zip(reports, answers, strict=True) if fits]
-    before = {lease: found[key_of(lease)].standing.last_event for lease, _ in said}
-    tells = await write_reports(db, sql, said, found, now)
-    await count_stale(db, sql, answers.count(False))
-    added = {
-        lease: found[key_of(lease)].standing.last_event - last for lease, last in before.items()
-    }
-    return answers, added, tells
-
-
-async def keep_artifact(
-    db: Any, sql: Statements, lease: Lease, artifact: Artifact, content: str | None
-) -> bool:
-    """Name a file of a running job."""
-    key = key_of(lease)
-    job = (await lock(db, sql, [key])).get(key)
-    if job is None or job.standing.fence != lease.fence or job.standing.state is not State.RUNNING:
-        await count_stale(db, sql, 1)
-        return False
-    await blobs.keep_artifact(db, sql, *key, artifact, content)
-    return True
-
-
-async def move(
-    db: Any,
-    sql: Statements,
-    keys: Sequence[Key],
-    rule: Rule,
-    now: int,
-) -> tuple[int, SettleEffects]:
-    """Apply a rule that needs no lease (cancel, lost, expired) to jobs; return how many moved."""
-    found = await lock(db, sql, keys)
-    changes = {key: rule(job.standing, job.terms, now) for key, job in found.items()}
-    moved = {key: change for key, change in changes.items() if change is not None}
-    return len(moved), await write(db, sql, found, moved, now)
-
-
-async def lock(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, LockedJob]:
-    """Lock jobs in the order of their keys and read where they stand."""
-    rows = await db.fetch(sql.lock_standings, *columns(sorted(set(keys)), 2))
-    split = 2 + STANDING_FIELDS
-    return {
-        (row[0], row[1]): LockedJob(read_standing(row[2:split]), Terms(*row[split:-2]), *row[-2:])
-        for row in rows
-    }
-
-
-async def write(
-    db: Any,
-    sql: Statements,
-    found: Mapping[Key, LockedJob],
-    changes: dict[Key, Transition],
-    now: int,
-    results: Mapping[Key, str] = MappingProxyType({}),
-) -> SettleEffects:
-    """Write transitions: rows, events, webhooks, results, usage. Every transition of a job comes
-    through here, but for claims and what is settled as it was claimed (claiming.py).
-    """
-    after = SettleEffects()
-    if not changes:
-        return after
-    rows = [
-        (*key, *standing_row(change.standing), change.event, results.get(key))
-        for key, change in changes.items()
-    ]
-    after.deliveries = await db.fetchval(sql.write_transitions, *in_columns(rows), now)
-    await access.meter(
-        db,
-        sql,
-        [
-            moved(key[0], found[key].kind, found[key].standing, change.standing, now)
-            for key, change in changes.items()
-        ],
-    )
-    waited = [key for key in changes if found[key].standing.state is State.WAITING]
-    if waited:
-        await db.execute(sql.delete_waits, *columns(waited, 2))
-    for key, change in changes.items():
-        state = change.standing.state
-        if state is State.WAITING:
-            after.waiting.append(key)
-        elif state.is_terminal and found[key].terms.parent is not None:
-            after.ended.append(key)
-        if state is State.CANCELLED:
-            after.cancelled.append(key)
-    if after.cancelled:
-        await db.execute(sql.begin_cascades, *columns(after.cancelled, 2))
-    return after
-
-
-async def write_reports(
-    db: Any,
-    sql: Statements,
-    said: Sequence[tuple[Lease, Report]],
-    found: dict[Key, LockedJob],
-    now: int,
-) -> bool:
-    """Write what running jobs said: log entries, steps, children, and the last progress and phase
-    of each. `found` is brought up to date. Return whether webhooks are to be delivered for it.
-    """
-    if not said:
-        return False
-    steps = {
-        (*key_of(lease), step.seq): step_row(*key_of(lease), step)
-        for lease, what in said
-        for step in what.steps
-    }
-    changed = set()
-    if steps:
-        rows = [steps[key] for key in sorted(steps)]
-        changed = {tuple(row) for row in await db.fetch(sql.put_steps, *columns(rows, 16))}
-        results = [
-            (*key_of(lease), step.result)
-            for lease, what in said
-            for step in what.steps
-            if step.result is not None
-        ]
-        await blobs.adopt(db, sql, blobs_in(results))
-    children = [child for _, what in said for child in what.children]
-    await submit(db, sql, children, now, in_transaction=True)
-    for key, file in [(key_of(lease), file) for lease, what in said for file in what.files]:
-        await blobs.keep_artifact(db, sql, *key, *file)
-    jobs: dict[Key, tuple[Any, ...]] = {}
-    events = []
-    for lease, what in said:
-        key = key_of(lease)
-        entries = report_entries(what)
-        for step in what.steps:
-            if (*key, step.seq) in changed:
-                entries.append((EventType.STEP, step_entry(step)))
-        *_, progress, phase, _ = jobs.get(key, (None, None, None))
-        if what.progress is not None:
-            progress = encode_progress(what.progress)
-        standing = found[key].standing
-        for seq, (kind, data) in enumerate(entries, standing.last_event + 1):
-            events.append((*key, seq, kind, data))
-        last_event = standing.last_event + len(entries)
-        jobs[key] = (*key, progress, what.phase or phase, last_event)
-        standing = standing._replace(last_event=last_event, phase=what.phase or standing.phase)
-        found[key] = found[key]._replace(standing=standing)
-    await db.execute(sql.write_reports, *columns(list(jobs.values()), 5))
-    if events:
-        await db.execute(sql.insert_events, *columns(events, 5), now)
-    told = [(*place, phase_told(kind, data)) for *place, kind, data in events]
-    phases = [each for each in told if each[-1] is not None]
-    return bool(phases) and bool(await db.fetch(sql.tell_phases, *columns(phases, 4), now))
-
-
-async def count_stale(db: Any, sql: Statements, stale: int) -> None:
-    """Count writes that came too late."""
-    if stale:
-        await db.execute(sql.count_up, [STALE_WRITES], [stale])
-
-
-def key_of(lease: Lease) -> Key:
-    """Return what names a lease's job."""
-    return lease.tenant, lease.job_id
+    async def delete(self, tenant: str, job_id: str, now: int) -> DeletedJob:
+        """Delete a finished job."""
+        job = await self.get(tenant, job_id)
+        deleted = await self._database.run(lambda db: commands.delete(db, self._sql, job, now))
+        self._notifications.publish({Topic.CHANGES})
+        return deleted

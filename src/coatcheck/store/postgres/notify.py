@@ -39,12 +39,10 @@ REPORTS_S = 0.05
 class Notifications:
     """Sends wake-ups to the other processes, and hands those that come to this one's signals."""
 
-    def __init__(
-        self, database: Database, sql: Statements, listen_dsn: str | None, token: str, poll_s: float
-    ) -> None:
+    def __init__(self, database: Database, sql: Statements, token: str, poll_s: float) -> None:
         self._database = database
         self._sql = sql
-        self._listen_dsn = listen_dsn
+        self._listen_dsn: str | None = None
         self._token = token
         self._poll_s = poll_s
         self._hub = SignalHub()
@@ -57,6 +55,12 @@ class Notifications:
         self._later: dict[Topic, asyncio.TimerHandle] = {}
         self._told_of_reports: asyncio.TimerHandle | None = None  # a moment ago
         self._has_more_reports = False
+
+    def open(self, listen_dsn: str | None) -> None:
+        """Listen at this address once there is a subscriber; None: poll only."""
+        self._listen_dsn = listen_dsn
+        self._listening = self._polling = None
+        self._closed = False
 
     def subscribe(self, topic: Topic) -> LoopSignal:
         """Make a signal that this and other processes' commits set."""

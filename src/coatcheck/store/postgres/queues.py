@@ -8,29 +8,31 @@ that may not have seen it, the limit itself is written, and what ran before is m
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 from coatcheck.model.job import Job
 from coatcheck.store.base import QueueStatus
 from coatcheck.store.fairness import kind_in_lanes, priority_in_lanes
+from coatcheck.store.postgres.after_commit import WorkNotifier
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.rows import read_queue
 
 
-class PostgresQueues(ABC):
+class PostgresQueues:
     """The part of the store that is about queues."""
 
-    _sql: Statements
-    _database: Database
+    def __init__(self, database: Database, sql: Statements, work: WorkNotifier) -> None:
+        self._database = database
+        self._sql = sql
+        self._work = work
 
-    async def queues(self) -> list[QueueStatus]:
+    async def list_queues(self) -> list[QueueStatus]:
         """List the queues."""
         return [read_queue(row) for row in await self._database.fetch(self._sql.queue_status)]
 
-    async def queue_names(self, tenant: str, limit: int) -> list[str]:
+    async def list_queue_names(self, tenant: str, limit: int) -> list[str]:
         """List the queues of a tenant's jobs."""
         rows = await self._database.fetch(self._sql.queue_names, tenant, limit)
         return [str(row[0]) for row in rows]
@@ -38,7 +40,7 @@ class PostgresQueues(ABC):
     async def pause_queue(self, name: str, paused: bool, now: int) -> None:
         """Stop or resume claims from a queue."""
         await self._database.execute(self._sql.pause_queue, name, now if paused else None)
-        self._may_be_claimable()
+        self._work.queue_changed()
 
     async def limit_queue(self, name: str, concurrency: int | None) -> None:
         """Let so many jobs of a queue run at once."""
@@ -51,20 +53,16 @@ class PostgresQueues(ABC):
             await self._database.execute(self._sql.count_queue, name)
             await self._database.execute(self._sql.wait_for_claims)
         await self._database.run(limit)
-        self._may_be_claimable()
+        self._work.queue_changed()
 
-    async def is_held(self, name: str) -> bool:
+    async def is_restricted(self, name: str) -> bool:
         """Tell whether a queue is paused or has a limit."""
         return await self._database.fetchrow(self._sql.is_held, name) is not None
 
-    async def ahead_of(self, job: Job, kinds: Sequence[str], most: int) -> int:
+    async def count_ahead(self, job: Job, kinds: Sequence[str], most: int) -> int:
         """Count the jobs before one in its queue."""
         priority = priority_in_lanes(job.priority)
         named = {kind_in_lanes(job.kind, job.version), *kinds}
         values = (list(named), job.queue, priority, job.tenant, job.id, most, job.priority)
         row = await self._database.fetchrow(self._sql.ahead_of, *values)
         return int(row[0])
-
-    @abstractmethod
-    def _may_be_claimable(self) -> None:
-        """Forget what was known of what can be claimed, and wake the workers."""

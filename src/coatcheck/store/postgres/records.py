@@ -16,8 +16,9 @@ from coatcheck.store.postgres.statements import Statements
 class PostgresRecords:
     """The part of the store that keeps small documents."""
 
-    _sql: Statements
-    _database: Database
+    def __init__(self, database: Database, sql: Statements) -> None:
+        self._database = database
+        self._sql = sql
 
     async def put_record(
         self,

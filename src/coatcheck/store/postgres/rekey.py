@@ -8,48 +8,47 @@ from typing import Any
 from coatcheck.model.payload import BlobName
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.statements import Statements, for_schema
-from coatcheck.store.rekey import COMMON, EncryptedColumn, Key, StoredText, TextChange
+from coatcheck.store.rekey import COMMON, EncryptedColumn, RowKey, StoredText, TextChange
 
 
 class PostgresRekey:
     """The part of the store that lets what it keeps be sealed anew."""
 
-    _database: Database
-    _sql: Statements
+    def __init__(self, database: Database, sql: Statements) -> None:
+        self._database = database
+        self._sql = sql
 
-    places = (
+    columns = (
         EncryptedColumn("jobs", ("tenant", "id"), "input"),
         EncryptedColumn("jobs", ("tenant", "id"), "result"),
         *COMMON,
     )
 
-    async def texts(
-        self, place: EncryptedColumn, having: str, lacking: str, after: Key | None, limit: int
+    async def find_texts(
+        self, column: EncryptedColumn, having: str, lacking: str, after: RowKey | None, limit: int
     ) -> list[StoredText]:
         """Read texts with one word and without another."""
-        columns = ", ".join(place.key)
-        marks = ", ".join(f"${number}" for number in range(4, 4 + len(place.key)))
-        behind = "" if after is None else f"AND ({columns}) > ({marks})"
-        # Names of tables and columns are ours, see `places`.
+        key = ", ".join(column.key)
+        marks = ", ".join(f"${number}" for number in range(4, 4 + len(column.key)))
+        behind = "" if after is None else f"AND ({key}) > ({marks})"
+        # Names of tables and columns are ours, see `columns`.
         statement = (
-            f"SELECT {', '.join((*place.key, place.column, *place.beside))} "  # noqa: S608
-            f"FROM coatcheck.{place.table} "
-            f"WHERE strpos({place.column}, $1) > 0 AND strpos({place.column}, $2) = 0 {behind} "
-            f"ORDER BY {columns} LIMIT $3"
+            f"SELECT {', '.join((*column.key, column.column, *column.beside))} "  # noqa: S608
+            f"FROM coatcheck.{column.table} "
+            f"WHERE strpos({column.column}, $1) > 0 AND strpos({column.column}, $2) = 0 {behind} "
+            f"ORDER BY {key} LIMIT $3"
         )
         values = (having, lacking, limit, *(after or ()))
         rows = await self._run("fetch", statement, *values)
-        width = len(place.key)
+        width = len(column.key)
         return [StoredText(row[:width], row[width], row[width + 1 :]) for row in map(tuple, rows)]
 
-    async def replace_texts(self, place: EncryptedColumn, changes: Sequence[TextChange]) -> int:
+    async def replace_texts(self, column: EncryptedColumn, changes: Sequence[TextChange]) -> int:
         """Write texts over those that were read: one by one, so that nobody waits in a circle."""
-        this_row = " AND ".join(
-            f"{column} = ${number}" for number, column in enumerate(place.key, 3)
-        )
+        this_row = " AND ".join(f"{name} = ${number}" for number, name in enumerate(column.key, 3))
         statement = (
-            f"UPDATE coatcheck.{place.table} SET {place.column} = $1 "  # noqa: S608
-            f"WHERE {this_row} AND {place.column} = $2"
+            f"UPDATE coatcheck.{column.table} SET {column.column} = $1 "  # noqa: S608
+            f"WHERE {this_row} AND {column.column} = $2"
         )
         written = 0
         for change in changes:
@@ -57,7 +56,7 @@ class PostgresRekey:
             written += told == "UPDATE 1"
         return written
 
-    async def blobs_after(self, after: BlobName | None, limit: int) -> list[BlobName]:
+    async def list_blobs(self, after: BlobName | None, limit: int) -> list[BlobName]:
         """List blobs that are not being removed."""
         rows = await self._run("fetch", self._sql.blobs_after, *(after or ("", "", "")), limit)
         return [BlobName(*row) for row in rows]

@@ -6,17 +6,16 @@ given the schedule, and answered as it would have been.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 from coatcheck.model.audit import AuditEntry
-from coatcheck.model.job import JobInsert
 from coatcheck.model.schedule import Schedule
 from coatcheck.model.state import State
 from coatcheck.store.base import Topic
 from coatcheck.store.postgres import audit as audit_log
-from coatcheck.store.postgres import jobs
+from coatcheck.store.postgres import job_operations
+from coatcheck.store.postgres.after_commit import WorkNotifier
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.notify import Notifications
 from coatcheck.store.postgres.statements import Statements
@@ -24,20 +23,28 @@ from coatcheck.store.rows import read_schedule, schedule_row
 from coatcheck.store.schedules import DueSchedules, ScheduleFiring
 
 
-class PostgresSchedules(ABC):
+class PostgresSchedules:
     """The part of the store that is about schedules."""
 
-    _sql: Statements
-    _database: Database
-    _notifications: Notifications
+    def __init__(
+        self,
+        database: Database,
+        sql: Statements,
+        notifications: Notifications,
+        work: WorkNotifier,
+    ) -> None:
+        self._database = database
+        self._sql = sql
+        self._notifications = notifications
+        self._work = work
 
     async def put_schedule(
-        self, schedule: Schedule, over: str | None, *, audit: AuditEntry | None = None
+        self, schedule: Schedule, replaces: str | None, *, audit: AuditEntry | None = None
     ) -> bool:
         """Write a schedule over one revision of itself."""
         sql, values = self._sql.insert_schedule, schedule_row(schedule)
-        if over is not None:
-            sql, values = self._sql.update_schedule, (*values, over)
+        if replaces is not None:
+            sql, values = self._sql.update_schedule, (*values, replaces)
 
         async def put(db: Any) -> bool:
             if (await db.execute(sql, *values)).endswith(" 1"):
@@ -73,7 +80,7 @@ class PostgresSchedules(ABC):
             transaction=audit is not None,
         )
 
-    async def due_schedules(self, kinds: Sequence[str], now: int, limit: int) -> DueSchedules:
+    async def list_due_schedules(self, kinds: Sequence[str], now: int, limit: int) -> DueSchedules:
         """List what is due."""
 
         async def read(db: Any) -> DueSchedules:
@@ -87,12 +94,8 @@ class PostgresSchedules(ABC):
         """Insert jobs and move their schedule on."""
         made = await self._database.run(lambda db: _fire(db, self._sql, firing, now))
         if made:
-            self._taken_in(firing.jobs)
+            self._work.jobs_submitted(firing.jobs)
         return made
-
-    @abstractmethod
-    def _taken_in(self, new: Sequence[JobInsert]) -> None:
-        """Note jobs that have become durable, and wake the workers."""
 
 
 async def _fire(db: Any, sql: Statements, firing: ScheduleFiring, now: int) -> int | None:
@@ -107,7 +110,7 @@ async def _fire(db: Any, sql: Statements, firing: ScheduleFiring, now: int) -> i
     if there.revision != seen.revision:
         return None
     made = () if firing.unless_running and await _is_running(db, sql, there) else firing.jobs
-    await jobs.submit(db, sql, made, now, in_transaction=True)
+    await job_operations.submit(db, sql, made, now, in_transaction=True)
     last_job = made[-1].id if made else None
     last_at = firing.last_at if made else None
     await db.execute(

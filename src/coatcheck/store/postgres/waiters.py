@@ -21,7 +21,7 @@ from typing import Any
 from coatcheck.model import transition as rules
 from coatcheck.model.state import State
 from coatcheck.model.step import child_finished
-from coatcheck.store.postgres.jobs import Key, SettleEffects, columns, lock, move, write
+from coatcheck.store.postgres.job_operations import Key, SettleEffects, columns, lock, move, write
 from coatcheck.store.postgres.statements import Statements
 
 # How many children are cancelled with their parent at a time.

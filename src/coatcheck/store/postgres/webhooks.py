@@ -53,9 +53,10 @@ async def remove(db: Any, sql: Statements, keys: Sequence[Any]) -> int:
 class PostgresWebhooks:
     """The part of the store that is about webhooks."""
 
-    _sql: Statements
-    _database: Database
-    _notifications: Notifications
+    def __init__(self, database: Database, sql: Statements, notifications: Notifications) -> None:
+        self._database = database
+        self._sql = sql
+        self._notifications = notifications
 
     async def put_endpoint(
         self,
@@ -101,7 +102,7 @@ class PostgresWebhooks:
         self._notifications.publish({Topic.WEBHOOKS})  # what is pending is called off
         return found
 
-    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[WebhookSecret]:
+    async def list_secrets(self, tenant: str, endpoint_id: str, now: int) -> list[WebhookSecret]:
         """Read the secrets that count now."""
         rows = await self._database.fetch(self._sql.secrets_of, tenant, endpoint_id, now)
         return [WebhookSecret(*row) for row in rows]
@@ -134,7 +135,7 @@ class PostgresWebhooks:
 
         return await self._database.run(put)
 
-    async def delivery_lanes(self) -> list[DeliveryLane]:
+    async def list_delivery_lanes(self) -> list[DeliveryLane]:
         """Return every lane that has something pending."""
         return [DeliveryLane(*row) for row in await self._database.fetch(self._sql.delivery_lanes)]
 
@@ -151,31 +152,31 @@ class PostgresWebhooks:
         )
         return [read_delivery_claim(row) for row in rows]
 
-    async def note_deliveries(self, noted: Sequence[DeliveryResult]) -> list[bool]:
+    async def record_deliveries(self, results: Sequence[DeliveryResult]) -> list[bool]:
         """Write what became of attempts."""
-        if not noted:
+        if not results:
             return []
         rows = [
             (*each.key, each.attempt, each.state, each.due_at, write_log(each.log))
-            for each in sorted(noted, key=lambda each: each.key)
+            for each in sorted(results, key=lambda each: each.key)
         ]
 
-        async def note(db: Any) -> set[DeliveryKey]:
+        async def record(db: Any) -> set[DeliveryKey]:
             found = await db.fetch(self._sql.note_deliveries, *map(list, zip(*rows, strict=True)))
             fresh = {DeliveryKey(*row) for row in found}
             # In one order, as everywhere, so that two senders never wait in a circle.
             health = {
                 (key.tenant, key.job_id if key.endpoint == OWN else OWN, key.endpoint): each.health
-                for each in noted
+                for each in results
                 if (key := each.key) in fresh and each.health is not None
             }
             for place, stands in sorted(health.items()):
                 await db.execute(self._sql.update_health, *stands, *place)
             return fresh
 
-        fresh = await self._database.run(note)
-        written = [each.key in fresh for each in noted]
-        if any(new and each.due_at is not None for new, each in zip(written, noted, strict=True)):
+        fresh = await self._database.run(record)
+        written = [each.key in fresh for each in results]
+        if any(new and each.due_at is not None for new, each in zip(written, results, strict=True)):
             self._notifications.publish({Topic.WEBHOOKS})  # due before its lease would have ended
         return written
 
@@ -184,18 +185,29 @@ class PostgresWebhooks:
         rows = await self._database.fetch(self._sql.delivery, *key)
         return read_delivery(rows[0]) if rows else None
 
-    async def list_deliveries(self, which: DeliveryFilter) -> list[WebhookDelivery]:
+    async def list_deliveries(self, page: DeliveryFilter) -> list[WebhookDelivery]:
         """List deliveries, newest first."""
-        at, last = which.before or (_LATEST, DeliveryKey(which.tenant, _LAST, _LATEST, _LAST))
-        if which.job_id is not None:
-            place: tuple[Any, ...] = (which.job_id, which.state, last.seq, last.endpoint)
+        at, last = page.before or (
+            _LATEST,
+            DeliveryKey(page.tenant, _LAST, _LATEST, _LAST),
+        )
+        if page.job_id is not None:
+            place: tuple[Any, ...] = (
+                page.job_id,
+                page.state,
+                last.seq,
+                last.endpoint,
+            )
             rows = await self._database.fetch(
-                self._sql.deliveries_of_job, which.tenant, *place, which.limit
+                self._sql.deliveries_of_job, page.tenant, *place, page.limit
             )
         else:
-            place = (which.endpoint, which.state, at, last.job_id, last.seq)
+            place = (page.endpoint, page.state, at, last.job_id, last.seq)
             rows = await self._database.fetch(
-                self._sql.deliveries_of_endpoint, which.tenant, *place, which.limit
+                self._sql.deliveries_of_endpoint,
+                page.tenant,
+                *place,
+                page.limit,
             )
         return [read_delivery(row) for row in rows]
 

@@ -38,10 +38,11 @@ def check_epoch(tx: Transaction, epoch: int) -> None:
 class SQLiteAccess:
     """The part of the store that is about tenants and keys."""
 
-    _writer: Writer
-    _reader: Reader
+    def __init__(self, writer: Writer, reader: Reader) -> None:
+        self._writer = writer
+        self._reader = reader
 
-    async def access(self) -> AccessState:
+    async def get_state(self) -> AccessState:
         """Read the epoch, and whether there are keys."""
         epoch, has_keys = await self._reader.one(SQL.access)
         return AccessState(epoch, has_keys == 1)
@@ -126,14 +127,14 @@ class SQLiteAccess:
 
         await self._writer.write(touch, Urgency.BULK)
 
-    async def usage(
+    async def list_usage(
         self, tenant: str, since: int, until: int, kind: str | None = None
     ) -> list[Usage]:
         """Read what a tenant has used."""
         rows = await self._reader.all(SQL.usage_between, (tenant, since, until, kind))
         return [Usage(*row) for row in rows]
 
-    async def load(self, tenant: str, quotas: Quotas, now: int) -> Load:
+    async def measure_load(self, tenant: str, quotas: Quotas, now: int) -> Load:
         """Count what has a quota."""
         first = first_ulid_at(max(0, now - MINUTE_MS))
 

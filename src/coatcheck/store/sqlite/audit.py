@@ -20,16 +20,17 @@ def record(tx: Transaction, entry: AuditEntry | None) -> None:
 class SQLiteAudit:
     """The part of the store that holds the audit trail."""
 
-    _writer: Writer
-    _reader: Reader
+    def __init__(self, writer: Writer, reader: Reader) -> None:
+        self._writer = writer
+        self._reader = reader
 
-    async def list_audit(self, which: AuditFilter) -> list[AuditEntry]:
+    async def list_entries(self, page: AuditFilter) -> list[AuditEntry]:
         """List entries, newest first."""
-        sql = SQL.audit_before if which.tenant is None else SQL.audit_of_tenant_before
-        rows = await self._reader.all(sql, audit_values(which))
+        sql = SQL.audit_before if page.tenant is None else SQL.audit_of_tenant_before
+        rows = await self._reader.all(sql, audit_values(page))
         return [read_audit(row) for row in rows]
 
-    async def delete_audit(self, before: str, limit: int) -> int:
+    async def delete_entries(self, before: str, limit: int) -> int:
         """Delete the oldest entries."""
 
         def delete(tx: Transaction) -> int:

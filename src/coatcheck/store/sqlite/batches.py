@@ -27,7 +27,7 @@ from coatcheck.model.payload import blobs_in
 from coatcheck.model.upload import StoredUpload
 from coatcheck.model.webhook import Callback
 from coatcheck.store.base import ExistingSubmission, Idempotency
-from coatcheck.store.sqlite import blobs, jobs
+from coatcheck.store.sqlite import blobs, job_operations
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transaction import Transaction, Urgency
 from coatcheck.store.sqlite.writer import Writer
@@ -83,11 +83,11 @@ def accept(
 ) -> ExistingSubmission | None:
     """Decide that the batch happens, unless others hold its key: then it never was."""
     if once is not None:
-        earlier = jobs.holder_of_key(tx, new, now, once)
+        earlier = job_operations.holder_of_key(tx, new, now, once)
         if earlier is not None:
             _drop(tx, batch)
             return earlier
-        jobs.hold_key(tx, new, once)
+        job_operations.hold_key(tx, new, once)
     tx.execute(SQL.accept_batch, (batch,))
     _still_there(tx)
     # From here on the batch will happen: its blobs must be there then, however late.
@@ -104,7 +104,7 @@ def apply_next_slice(tx: Transaction, batch: str, now: int) -> bool:
         tx.execute(SQL.delete_batch, (batch,))
         return False
     number, text = row
-    jobs.submit_all(tx, [_read(fields) for fields in json.loads(text)], now)
+    job_operations.submit_all(tx, [_read(fields) for fields in json.loads(text)], now)
     tx.execute(SQL.delete_slice, (batch, number))
     return True
 

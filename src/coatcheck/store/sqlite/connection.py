@@ -26,7 +26,7 @@ def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
     if not read_only:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        # What is deleted is overwritten: see store/sqlite/secure_delete.py.
+        # What is deleted is overwritten: see store/sqlite/maintenance.py.
         connection.execute("PRAGMA secure_delete = ON")
         # The writer checkpoints between batches, when nobody waits for it.
         connection.execute("PRAGMA wal_autocheckpoint = 0")

@@ -8,7 +8,7 @@ from coatcheck.model.artifact import Artifact
 from coatcheck.model.job import Lease
 from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.upload import StoredUpload
-from coatcheck.store.sqlite import blobs, jobs
+from coatcheck.store.sqlite import blobs, job_operations
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transaction import Urgency
@@ -18,27 +18,28 @@ from coatcheck.store.sqlite.writer import Writer
 class SQLiteFiles:
     """The part of the store that knows of blobs, artifacts and uploads."""
 
-    _writer: Writer
-    _reader: Reader
+    def __init__(self, writer: Writer, reader: Reader) -> None:
+        self._writer = writer
+        self._reader = reader
 
     async def reserve_blob(self, blob: BlobName, remove_at: int) -> None:
         """Note a blob before its bytes are written."""
         await self._writer.write(lambda tx: blobs.reserve(tx, blob, remove_at), Urgency.SUBMIT)
 
-    async def keep_artifact(
+    async def record_artifact(
         self, lease: Lease, artifact: Artifact, content: str | None = None
     ) -> bool:
         """Name a file of a running job."""
         return await self._writer.write(
-            lambda tx: jobs.keep_artifact(tx, lease, artifact, content), Urgency.WORKER
+            lambda tx: job_operations.keep_artifact(tx, lease, artifact, content), Urgency.WORKER
         )
 
-    async def artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
+    async def get_artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
         """Read a file that is kept in its row."""
         rows = await self._reader.all(SQL.artifact_content, (tenant, job_id, name))
         return rows[0][0] if rows else None
 
-    async def unneeded_blobs(self, now: int, limit: int) -> list[BlobName]:
+    async def start_blob_removal(self, now: int, limit: int) -> list[BlobName]:
         """List blobs whose bytes are to be removed; an idle system writes nothing."""
         if await self._reader.one(SQL.blobs_to_remove, (now, 1)) is None:
             return []
@@ -46,7 +47,7 @@ class SQLiteFiles:
             lambda tx: blobs.take_unneeded(tx, now, limit), Urgency.BULK
         )
 
-    async def forget_blobs(self, gone: Sequence[BlobName]) -> None:
+    async def finish_blob_removal(self, gone: Sequence[BlobName]) -> None:
         """Drop what is known of blobs whose bytes are gone."""
         await self._writer.write(lambda tx: blobs.forget(tx, gone), Urgency.BULK)
 
@@ -63,7 +64,7 @@ class SQLiteFiles:
         row = await self._reader.glance_at(SQL.upload, (tenant, job_id, upload_id))
         return None if row is None else StoredUpload(*row)
 
-    async def uploads_of(self, tenant: str, job_id: str) -> list[StoredUpload]:
+    async def list_uploads(self, tenant: str, job_id: str) -> list[StoredUpload]:
         """List the files of a job's input."""
         rows = await self._reader.all(SQL.uploads_of, (tenant, job_id))
         return [StoredUpload(*row) for row in rows]

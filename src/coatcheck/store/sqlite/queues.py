@@ -24,15 +24,16 @@ FEW = 100
 class SQLiteQueues:
     """The part of the store that is about queues."""
 
-    _writer: Writer
-    _reader: Reader
+    def __init__(self, writer: Writer, reader: Reader) -> None:
+        self._writer = writer
+        self._reader = reader
 
-    async def queues(self) -> list[QueueStatus]:
+    async def list_queues(self) -> list[QueueStatus]:
         """List the queues."""
         rows = await self._reader.all(SQL.queue_status)
         return [read_queue(row) for row in rows]
 
-    async def queue_names(self, tenant: str, limit: int) -> list[str]:
+    async def list_queue_names(self, tenant: str, limit: int) -> list[str]:
         """List the queues of a tenant's jobs."""
         return [name for (name,) in await self._reader.all(SQL.queue_names, (tenant, limit))]
 
@@ -46,11 +47,11 @@ class SQLiteQueues:
         """Let so many jobs of a queue run at once."""
         await self._writer.write(lambda tx: _limit(tx, name, concurrency), Urgency.WORKER)
 
-    async def is_held(self, name: str) -> bool:
+    async def is_restricted(self, name: str) -> bool:
         """Tell whether a queue is paused or has a limit."""
         return await self._reader.glance_at(SQL.is_held, (name,)) is not None
 
-    async def ahead_of(self, job: Job, kinds: Sequence[str], most: int) -> int:
+    async def count_ahead(self, job: Job, kinds: Sequence[str], most: int) -> int:
         """Count the jobs before one in its queue."""
         priority = priority_in_lanes(job.priority)
         named = {kind_in_lanes(job.kind, job.version), *kinds}

@@ -29,19 +29,26 @@ T = TypeVar("T")
 
 
 class Reader:
-    """The thread, its queue and the connection. It is made on the loop that glances."""
+    """The thread, its queue and the connection."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._home = asyncio.get_running_loop()
+        self._home: asyncio.AbstractEventLoop
         self._connection: apsw.Connection | None = None
         self._using = threading.Lock()  # whoever has it may use the connection
-        self._quick = InlineCommitPolicy()
+        self._quick: InlineCommitPolicy
         self._queue: queue.SimpleQueue[
             tuple[Callable[[apsw.Connection], Any], asyncio.Future[Any]] | None
         ] = queue.SimpleQueue()
-        self._closed = False
+        self._closed = True
         self._closing = threading.Lock()
+        self._thread: threading.Thread
+
+    def open(self) -> None:
+        """Start the thread; the running loop runs the inline reads from now on."""
+        self._home = asyncio.get_running_loop()
+        self._quick = InlineCommitPolicy()
+        self._closed = False
         self._thread = threading.Thread(target=self._run, name="coatcheck-reader", daemon=True)
         self._thread.start()
 
@@ -56,7 +63,7 @@ class Reader:
 
     def glance(self, operation: Callable[[apsw.Connection], T]) -> asyncio.Future[T]:
         """Do the same for a read that is short."""
-        at_once = asyncio.get_running_loop() is self._home and self._quick and not self._closed
+        at_once = not self._closed and asyncio.get_running_loop() is self._home and self._quick
         if not at_once or not self._using.acquire(blocking=False):
             return self.read(operation)
         future: asyncio.Future[T] = self._home.create_future()
@@ -110,6 +117,7 @@ class Reader:
                 continue  # that loop has been closed: nobody is left to hear it
         if self._connection is not None:
             self._connection.close(True)
+            self._connection = None
 
 
 def _answer(future: asyncio.Future[Any], result: Any, failure: Exception | None) -> None:

@@ -16,8 +16,9 @@ from coatcheck.store.sqlite.writer import Writer
 class SQLiteRecords:
     """The part of the store that keeps small documents."""
 
-    _writer: Writer
-    _reader: Reader
+    def __init__(self, writer: Writer, reader: Reader) -> None:
+        self._writer = writer
+        self._reader = reader
 
     async def put_record(
         self,

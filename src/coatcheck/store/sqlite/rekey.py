@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coatcheck.model.payload import BlobName
-from coatcheck.store.rekey import COMMON, EncryptedColumn, Key, StoredText, TextChange
+from coatcheck.store.rekey import COMMON, EncryptedColumn, RowKey, StoredText, TextChange
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transaction import Transaction, Urgency
@@ -15,35 +15,36 @@ from coatcheck.store.sqlite.writer import Writer
 class SQLiteRekey:
     """The part of the store that lets what it keeps be sealed anew."""
 
-    _writer: Writer
-    _reader: Reader
+    def __init__(self, writer: Writer, reader: Reader) -> None:
+        self._writer = writer
+        self._reader = reader
 
-    places = (EncryptedColumn("payloads", ("tenant", "job_id", "role"), "data"), *COMMON)
+    columns = (EncryptedColumn("payloads", ("tenant", "job_id", "role"), "data"), *COMMON)
 
-    async def texts(
-        self, place: EncryptedColumn, having: str, lacking: str, after: Key | None, limit: int
+    async def find_texts(
+        self, column: EncryptedColumn, having: str, lacking: str, after: RowKey | None, limit: int
     ) -> list[StoredText]:
         """Read texts with one word and without another."""
-        columns = ", ".join(place.key)
-        marks = ", ".join("?" * len(place.key))
-        behind = "" if after is None else f"AND ({columns}) > ({marks})"
-        # Names of tables and columns are ours, see `places`.
+        key = ", ".join(column.key)
+        marks = ", ".join("?" * len(column.key))
+        behind = "" if after is None else f"AND ({key}) > ({marks})"
+        # Names of tables and columns are ours, see `columns`.
         statement = (
-            f"SELECT {', '.join((*place.key, place.column, *place.beside))} FROM {place.table} "  # noqa: S608
-            f"WHERE instr({place.column}, ?) > 0 AND instr({place.column}, ?) = 0 {behind} "
-            f"ORDER BY {columns} LIMIT ?"
+            f"SELECT {', '.join((*column.key, column.column, *column.beside))} FROM {column.table} "  # noqa: S608
+            f"WHERE instr({column.column}, ?) > 0 AND instr({column.column}, ?) = 0 {behind} "
+            f"ORDER BY {key} LIMIT ?"
         )
         values = (having, lacking, *(after or ()), limit)
         rows = await self._reader.all(statement, values)
-        width = len(place.key)
+        width = len(column.key)
         return [StoredText(row[:width], row[width], row[width + 1 :]) for row in rows]
 
-    async def replace_texts(self, place: EncryptedColumn, changes: Sequence[TextChange]) -> int:
+    async def replace_texts(self, column: EncryptedColumn, changes: Sequence[TextChange]) -> int:
         """Write texts over those that were read."""
-        this_row = " AND ".join(f"{column} = ?" for column in place.key)
+        this_row = " AND ".join(f"{name} = ?" for name in column.key)
         statement = (
-            f"UPDATE {place.table} SET {place.column} = ? "  # noqa: S608
-            f"WHERE {this_row} AND {place.column} = ?"
+            f"UPDATE {column.table} SET {column.column} = ? "  # noqa: S608
+            f"WHERE {this_row} AND {column.column} = ?"
         )
 
         def replace(tx: Transaction) -> int:
@@ -57,7 +58,7 @@ class SQLiteRekey:
 
         return await self._writer.write(replace, Urgency.BULK)
 
-    async def blobs_after(self, after: BlobName | None, limit: int) -> list[BlobName]:
+    async def list_blobs(self, after: BlobName | None, limit: int) -> list[BlobName]:
         """List blobs that are not being removed."""
         values = (*(after or ("", "", "")), limit)
         return [BlobName(*row) for row in await self._reader.all(SQL.blobs_after, values)]

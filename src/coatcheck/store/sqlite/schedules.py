@@ -13,7 +13,7 @@ from coatcheck.store.base import Topic
 from coatcheck.store.rows import read_schedule, schedule_row
 from coatcheck.store.schedules import DueSchedules, ScheduleFiring
 from coatcheck.store.sqlite import audit as audit_log
-from coatcheck.store.sqlite import jobs
+from coatcheck.store.sqlite import job_operations
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transaction import Transaction, Urgency
@@ -24,14 +24,17 @@ from coatcheck.store.sqlite.writer import Writer
 class SQLiteSchedules:
     """The part of the store that is about schedules."""
 
-    _writer: Writer
-    _reader: Reader
+    def __init__(self, writer: Writer, reader: Reader) -> None:
+        self._writer = writer
+        self._reader = reader
 
     async def put_schedule(
-        self, schedule: Schedule, over: str | None, *, audit: AuditEntry | None = None
+        self, schedule: Schedule, replaces: str | None, *, audit: AuditEntry | None = None
     ) -> bool:
         """Write a schedule over one revision of itself."""
-        return await self._writer.write(lambda tx: _put(tx, schedule, over, audit), Urgency.SUBMIT)
+        return await self._writer.write(
+            lambda tx: _put(tx, schedule, replaces, audit), Urgency.SUBMIT
+        )
 
     async def get_schedule(self, tenant: str, name: str) -> Schedule | None:
         """Read a schedule."""
@@ -51,7 +54,7 @@ class SQLiteSchedules:
         """Delete a schedule."""
         return await self._writer.write(lambda tx: _delete(tx, tenant, name, audit), Urgency.SUBMIT)
 
-    async def due_schedules(self, kinds: Sequence[str], now: int, limit: int) -> DueSchedules:
+    async def list_due_schedules(self, kinds: Sequence[str], now: int, limit: int) -> DueSchedules:
         """List what is due."""
         wanted = json.dumps(sorted(set(kinds)))
 
@@ -96,7 +99,7 @@ def _fire(tx: Transaction, firing: ScheduleFiring, now: int) -> int | None:
     if there.revision != seen.revision:
         return None
     made = () if firing.unless_running and _is_running(tx, there) else firing.jobs
-    jobs.submit_all(tx, made, now)
+    job_operations.submit_all(tx, made, now)
     last_job = made[-1].id if made else None
     last_at = firing.last_at if made else None
     tx.execute(

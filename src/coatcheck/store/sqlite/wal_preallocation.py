@@ -12,7 +12,7 @@ frame that is whole, whatever it is; so zeros there mean nothing, also after a c
 What can fail: the disk is full, or the file may not grow. Then it is left as it was, the commit
 finds out by itself whether its own pages fit, and this process does not try again.
 
-The log is cut short when it is truncated to erase what was deleted (store/sqlite/secure_delete.py)
+The log is cut short when it is truncated to erase what was deleted (store/sqlite/maintenance.py)
 and removed with the last connection. It is seen by the log having fewer pages than before: then the
 file is looked at again.
 """

@@ -62,8 +62,9 @@ def remove(tx: Transaction, tenant: str, job_id: str) -> int:
 class SQLiteWebhooks:
     """The part of the store that is about webhooks."""
 
-    _writer: Writer
-    _reader: Reader
+    def __init__(self, writer: Writer, reader: Reader) -> None:
+        self._writer = writer
+        self._reader = reader
 
     async def put_endpoint(
         self,
@@ -111,7 +112,7 @@ class SQLiteWebhooks:
 
         return await self._writer.write(delete, Urgency.SUBMIT)
 
-    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[WebhookSecret]:
+    async def list_secrets(self, tenant: str, endpoint_id: str, now: int) -> list[WebhookSecret]:
         """Read the secrets that count now."""
         return [
             WebhookSecret(*row)
@@ -142,7 +143,7 @@ class SQLiteWebhooks:
 
         return await self._writer.write(put, Urgency.SUBMIT)
 
-    async def delivery_lanes(self) -> list[DeliveryLane]:
+    async def list_delivery_lanes(self) -> list[DeliveryLane]:
         """Return every lane that has something pending."""
         rows = await self._reader.all(SQL.delivery_lanes)
         return [DeliveryLane(name, tenant, at, tried == 1) for name, tenant, at, tried in rows]
@@ -164,10 +165,10 @@ class SQLiteWebhooks:
 
         return await self._writer.write(claim, Urgency.SUBMIT)
 
-    async def note_deliveries(self, noted: Sequence[DeliveryResult]) -> list[bool]:
+    async def record_deliveries(self, results: Sequence[DeliveryResult]) -> list[bool]:
         """Write what became of attempts."""
         return await self._writer.write(
-            lambda tx: [_note(tx, each) for each in noted], Urgency.SUBMIT
+            lambda tx: [_record(tx, each) for each in results], Urgency.SUBMIT
         )
 
     async def get_delivery(self, key: DeliveryKey) -> WebhookDelivery | None:
@@ -175,16 +176,28 @@ class SQLiteWebhooks:
         rows = await self._reader.all(SQL.delivery, tuple(key))
         return read_delivery(rows[0]) if rows else None
 
-    async def list_deliveries(self, which: DeliveryFilter) -> list[WebhookDelivery]:
+    async def list_deliveries(self, page: DeliveryFilter) -> list[WebhookDelivery]:
         """List deliveries, newest first."""
-        before = which.before
-        if which.job_id is not None:
+        before = page.before
+        if page.job_id is not None:
             last = (None, None) if before is None else (before[1].seq, before[1].endpoint)
-            values = (which.tenant, which.job_id, which.state, *last, which.limit)
+            values = (
+                page.tenant,
+                page.job_id,
+                page.state,
+                *last,
+                page.limit,
+            )
             rows = await self._reader.all(SQL.deliveries_of_job, values)
         else:
             place = (None,) * 3 if before is None else (before[0], before[1].job_id, before[1].seq)
-            values = (which.tenant, which.endpoint, which.state, *place, which.limit)
+            values = (
+                page.tenant,
+                page.endpoint,
+                page.state,
+                *place,
+                page.limit,
+            )
             rows = await self._reader.all(SQL.deliveries_of_endpoint, values)
         return [read_delivery(row) for row in rows]
 
@@ -202,14 +215,14 @@ class SQLiteWebhooks:
         return await self._writer.write(again, Urgency.SUBMIT)
 
 
-def _note(tx: Transaction, noted: DeliveryResult) -> bool:
-    values = (noted.state, noted.due_at, write_log(noted.log), *noted.key, noted.attempt)
+def _record(tx: Transaction, result: DeliveryResult) -> bool:
+    values = (result.state, result.due_at, write_log(result.log), *result.key, result.attempt)
     tx.execute(SQL.note_delivery, values)
     if not tx.changed():
         return False
-    if noted.due_at is not None:
+    if result.due_at is not None:
         tx.topics.add(Topic.WEBHOOKS)  # due before its lease would have ended
-    if noted.health is not None:
-        tenant, job_id, _, endpoint = noted.key
-        tx.execute(SQL.update_health, (*noted.health, tenant, job_id, endpoint))
+    if result.health is not None:
+        tenant, job_id, _, endpoint = result.key
+        tx.execute(SQL.update_health, (*result.health, tenant, job_id, endpoint))
     return True

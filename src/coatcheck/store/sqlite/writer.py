@@ -78,22 +78,16 @@ CHECKPOINT_PAGES = 2_000
 
 
 class Writer:
-    """The queues, the connection, and the thread for what takes long. It is made on the loop that
-    runs its short operations.
-    """
+    """The queues, the connection, and the thread for slow operations."""
 
     def __init__(
-        self,
-        path: Path,
-        lock: FileLock,
-        on_commit: Callable[[set[Topic]], None],
-        merge: Callable[[list[Any]], Operation[None]] | None = None,
+        self, path: Path, merge: Callable[[list[Any]], Operation[None]] | None = None
     ) -> None:
         self._path = path
-        self._lock = lock
-        self._on_commit = on_commit
         self._merge = merge
-        self._home = asyncio.get_running_loop()
+        self._lock: FileLock
+        self._on_commit: Callable[[set[Topic]], None]
+        self._home: asyncio.AbstractEventLoop
         self._urgent: deque[Ticket[Any]] = deque()
         self._submits: deque[Ticket[Any]] = deque()
         self._bulk: deque[Ticket[Any]] = deque()
@@ -102,12 +96,23 @@ class Writer:
         self._connection: apsw.Connection | None = None
         self._transaction: Transaction
         self._turn = threading.Lock()  # whoever has it may use the connection
+        self._closing = True
+        self._idle: asyncio.Event
+        self._quick: InlineCommitPolicy
+        self._wal_pages = 0
+        self._room: WalPreallocation
+        self._for_thread: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread
+
+    def open(self, lock: FileLock, on_commit: Callable[[set[Topic]], None]) -> None:
+        """Start the thread; the running loop runs the short operations from now on."""
+        self._lock = lock
+        self._on_commit = on_commit
+        self._home = asyncio.get_running_loop()
         self._closing = False
         self._idle = asyncio.Event()
         self._quick = InlineCommitPolicy()
-        self._wal_pages = 0
-        self._room = WalPreallocation(path, CHECKPOINT_PAGES)
-        self._for_thread: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._room = WalPreallocation(self._path, CHECKPOINT_PAGES)
         self._thread = threading.Thread(target=self._serve, name="coatcheck-writer", daemon=True)
         self._thread.start()
 

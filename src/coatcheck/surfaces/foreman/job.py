@@ -115,7 +115,7 @@ async def _seat(
     except NoTargetReachable as error:
         raise Retry(str(error), after=error.after, counts=False) from error
     named = seats(found, per_target)
-    taken = await ctx.place(SEATS, list(named))
+    taken = await ctx.acquire_one(SEATS, list(named))
     if taken is None:
         after = standing.turned_away(canonical(model), ctx.job_id)
         raise Retry("every target that has the model is busy", after=after, counts=False)

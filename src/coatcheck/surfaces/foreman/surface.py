@@ -15,6 +15,7 @@ from coatcheck.crypto.pepper import pepper_for
 from coatcheck.http.errors import ErrorResponse
 from coatcheck.http.surfaces.base import OptionalPart, Surface, SurfaceDisabled
 from coatcheck.model.job import Job
+from coatcheck.model.options import Limits, SurfaceOptions
 from coatcheck.relay.credentials import CallEncryption
 from coatcheck.relay.fork import forks_of
 from coatcheck.relay.replay import answer_kept
@@ -69,16 +70,17 @@ class ForemanSurface(Surface):
             queue=SURFACE,
             keep_succeeded=settings.job_ttl_s,
             keep_failed=settings.job_ttl_s,
-            concurrency=settings.seats,
-            head_starts=self._head_starts,
-            wording=ForemanWebhookFormat(settings.webhook_secret, self._secrecy_now),
-            fork_input=forks_of(ModelCall, self._secrecy_now, SURFACE),
+            limits=Limits(concurrency=settings.seats, age_boosts=self._age_boosts),
+            surface=SurfaceOptions(
+                webhook_format=ForemanWebhookFormat(settings.webhook_secret, self._secrecy_now),
+                fork_input=forks_of(ModelCall, self._secrecy_now, SURFACE),
+            ),
         )(handler_with(settings, self._targets, self._secrecy_now))
 
-    def _head_starts(self) -> dict[str, int]:
-        """Let jobs for models that are loaded count as older; by so much, and nobody starves."""
-        head_start = round(self.settings.head_start_s * 1000)
-        return {queue_of(model): head_start for model in self._targets.resident}
+    def _age_boosts(self) -> dict[str, int]:
+        """Count jobs for loaded models as older, by a bounded time, so that no job starves."""
+        boost_ms = round(self.settings.head_start_s * 1000)
+        return {queue_of(model): boost_ms for model in self._targets.resident}
 
     def format_error(self, refusal: ErrorResponse, path: str) -> Response:
         """Write a refusal as Ollama does."""

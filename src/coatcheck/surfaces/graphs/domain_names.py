@@ -11,8 +11,8 @@ import json
 import logging
 from urllib.parse import urlsplit
 
-from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.outbound import OutboundClient
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.errors import CoatcheckError, InvalidInput, NotFound
 from coatcheck.model.confinement import ServedJob
 from coatcheck.surfaces.graphs.settings import NamingSettings
@@ -85,7 +85,7 @@ async def _ask(paths: list[str], naming: NamingSettings) -> str:
         headers,
         json.dumps(body).encode(),
         timeout_s=TIMEOUT_S,
-        most_bytes=MOST_BYTES,
+        max_bytes=MOST_BYTES,
     )
     if answer.status != 200:
         raise ValueError(f"the endpoint answered {answer.status}")

@@ -1,9 +1,8 @@
-"""The kind of job behind the surface: an archive, and the graph of what is in it.
+"""The job kind of the surface: makes the graph of an archive.
 
-Whatever is in the archive is read in a confined process, with limits on time and memory: a file
-that finds a hole in a parser, or that no parser gets through, ends that process and its own job.
-Nothing of it is unpacked. What goes wrong is told in words of ours alone, since an exception may
-quote the text it stumbled over.
+The archive is read in a sandboxed process, with limits on time and memory: a file that crashes a
+parser, or that no parser finishes, ends that process and its own job only. The archive is never
+unpacked to disk. Error messages are our own, since an exception may quote source text.
 """
 
 from __future__ import annotations
@@ -22,35 +21,35 @@ from pydantic import BaseModel
 
 from coatcheck.archives.archive import Archive, ArchiveEntry
 from coatcheck.archives.errors import ArchiveError
-from coatcheck.codegraph import Graph, NoRoomError, Skipped, SourceFile, analyse
+from coatcheck.codegraph import Graph, Skipped, SourceFile, analyze
 from coatcheck.errors import CoatcheckError, Fail
 from coatcheck.model.upload import Upload
 from coatcheck.surfaces.graphs.constants import ARTIFACT, LARGEST_SOURCE, GraphKind
 from coatcheck.surfaces.graphs.domain_names import MOST_FILES, NAME_DOMAIN, NAMING
 from coatcheck.surfaces.graphs.domains import Domain, domains_of, renamed
 from coatcheck.surfaces.graphs.json_writer import write_graph
-from coatcheck.surfaces.graphs.settings import DISK, GraphSettings
+from coatcheck.surfaces.graphs.settings import MEMORY, GraphSettings
 from coatcheck.worker.steps.context import Context
 
 log = logging.getLogger(__name__)
 
-LINK = "a symbolic link: what it leads to is in the graph by its own name"
-TELL_EVERY_S = 0.5
-# Only so many domains are worth a question to somebody else.
-MOST_NAMED = 40
-# A line of a traceback that came from another process as text.
+LINK = "a symbolic link: its target is in the graph under its own name"
+PROGRESS_EVERY_S = 0.5
+# A model names at most this many domains.
+MAX_NAMED = 40
+# A line of a traceback from another process.
 _FRAME = re.compile(r'^  File "[^"]*?([^"/]+)", line (\d+), in ', re.MULTILINE)
 
 
 class GraphRequest(BaseModel):
-    """A zip of a codebase, and what is to be known of it."""
+    """A zip of a codebase, and the kind of graph."""
 
     archive: Upload
     graph: GraphKind = GraphKind.ALL
 
 
 class GraphMade(BaseModel):
-    """How much was found; the graph itself is an artifact of the job."""
+    """The size of a graph; the graph itself is an artifact of the job."""
 
     artifact: str
     files: int
@@ -59,55 +58,59 @@ class GraphMade(BaseModel):
     skipped: int
 
 
-def graph(ctx: Context, asked: GraphRequest) -> GraphMade:
+def graph(ctx: Context, request: GraphRequest) -> GraphMade:
     """Make the graph of a codebase."""
     ctx.phase("loading")
-    path: Path = ctx.file(asked.archive)
+    path: Path = ctx.file(request.archive)
     try:
         with Archive(path) as archive:
             ctx.phase("reading")
-            found = _read(archive, asked.graph, ctx)
+            found = _read(archive, request.graph, ctx)
         domains = None
-        if asked.graph.has_domains:
+        if request.graph.has_domains:
             domains = _named(ctx, domains_of(found))
         with tempfile.TemporaryDirectory(prefix="coatcheck-graph-") as folder:
-            return _keep(ctx, Path(folder) / ARTIFACT, found, domains)
+            return _store(ctx, Path(folder) / ARTIFACT, found, domains)
     except ArchiveError as error:
         raise Fail(error.code, str(error)) from None
-    except NoRoomError as error:
-        raise Fail("out-of-disk", f"{error} ({DISK})") from None
-    except (CoatcheckError, MemoryError):
-        raise  # nobody's text is in these
-    except Exception as error:  # noqa: BLE001 - whatever it is, its words stay here
-        # Where, and what it was, but not what it said.
-        log.error("an analysis failed", extra={"why": type(error).__name__, "at": _place(error)})
+    except MemoryError:
+        limit = GraphSettings.read(os.environ).memory // 1_000_000
+        raise Fail(
+            "out-of-memory-limit",
+            f"the analysis needs more than {limit:,} MB of memory; raise {MEMORY}, or leave out "
+            "calls, which take most of it",
+        ) from None
+    except CoatcheckError:
+        raise  # its message has no source text
+    except Exception as error:  # noqa: BLE001 - its message may quote source text
+        fields = {"error": type(error).__name__, "at": _location(error)}
+        log.error("analysis failed", extra=fields)
         raise Fail("analysis-failed", f"the analysis failed ({type(error).__name__})") from None
 
 
 def _read(archive: Archive, kind: GraphKind, ctx: Context) -> Graph:
     files = [SourceFile(entry.path, partial(_content, archive, entry)) for entry in archive.entries]
-    largest = GraphSettings.read(os.environ).disk
-    found = analyse(files, kind.wants, progress=_telling(ctx), largest=largest)
+    found = analyze(files, kind.wants, progress=_reporter(ctx))
     found.stats.skipped += [Skipped(link, LINK) for link in archive.links]
     return found
 
 
 def _content(archive: Archive, entry: ArchiveEntry) -> bytes:
-    return archive.read(entry, LARGEST_SOURCE + 1)  # the byte more tells that it is larger
+    return archive.read(entry, LARGEST_SOURCE + 1)  # one byte more shows that it is larger
 
 
-def _telling(ctx: Context) -> Callable[[int, int], None]:
-    """Return what tells of files as they are read: not of each, which nobody could follow."""
+def _reporter(ctx: Context) -> Callable[[int, int], None]:
+    """Return a function that reports progress, at most every half second."""
     last = 0.0
 
-    def tell(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         nonlocal last
         now = time.monotonic()
-        if done == total or now - last >= TELL_EVERY_S:
+        if done == total or now - last >= PROGRESS_EVERY_S:
             last = now
             ctx.progress(done, total, "files")
 
-    return tell
+    return report
 
 
 def _named(ctx: Context, domains: list[Domain]) -> list[Domain]:
@@ -116,17 +119,17 @@ def _named(ctx: Context, domains: list[Domain]) -> list[Domain]:
     ctx.phase("naming")
 
     def name_domain(paths: list[str]) -> str:
-        said: bytes = ctx.service(NAME_DOMAIN, json.dumps(paths).encode())
-        return said.decode()
+        name: bytes = ctx.service(NAME_DOMAIN, json.dumps(paths).encode())
+        return name.decode()
 
     names = [
         ctx.step(name_domain, list(domain.files[:MOST_FILES]), key=domain.id)
-        for domain in domains[:MOST_NAMED]
+        for domain in domains[:MAX_NAMED]
     ]
     return renamed(domains, [*names, *([""] * (len(domains) - len(names)))])
 
 
-def _keep(ctx: Context, path: Path, found: Graph, domains: list[Domain] | None) -> GraphMade:
+def _store(ctx: Context, path: Path, found: Graph, domains: list[Domain] | None) -> GraphMade:
     ctx.phase("writing")
     with path.open("wb") as file:
         write_graph(found, domains, file)
@@ -141,11 +144,11 @@ def _keep(ctx: Context, path: Path, found: Graph, domains: list[Domain] | None) 
     )
 
 
-def _place(error: BaseException) -> str:
-    """Return where in our own code something went wrong, here or in a process that reads."""
-    elsewhere = _FRAME.findall(str(error.__cause__ or ""))
-    if elsewhere:
-        return ":".join(elsewhere[-1])
+def _location(error: BaseException) -> str:
+    """Return the file and line that raised an error, here or in a reader process."""
+    remote = _FRAME.findall(str(error.__cause__ or ""))
+    if remote:
+        return ":".join(remote[-1])
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

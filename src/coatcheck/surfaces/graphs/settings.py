@@ -1,12 +1,12 @@
-"""What an operator can set of code graphs: by the names their document gives, and by ours."""
+"""Settings of the graphs surface, by the names of its document and by ours."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from coatcheck.codegraph import LARGEST
 from coatcheck.crypto.secret_refs import resolve
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.size import size_in_bytes
@@ -16,35 +16,38 @@ NAMING_URL = "COATCHECK_GRAPHS_NAMING_URL"
 NAMING_MODEL = "COATCHECK_GRAPHS_NAMING_MODEL"
 NAMING_KEY = "COATCHECK_GRAPHS_NAMING_KEY"
 MEMORY = "COATCHECK_GRAPHS_MEMORY"
-DISK = "COATCHECK_GRAPHS_DISK"
+# Removed in 0.2: the analysis needs no temporary files.
+_REMOVED = "COATCHECK_GRAPHS_DISK"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class GraphSettings:
-    """The comments are the reference; each field's name in the environment stands beside it.
+    """The settings; the comment above each field has its name in the environment.
 
     `SUPERMODEL_JOB_POLL_INTERVAL_MS` and `SUPERMODEL_JOB_MAX_POLL_INTERVAL_MS` are settings of the
-    worker, and so is `SUPERMODEL_JOB_CONCURRENCY` where it is set (coatcheck/settings.py).
+    worker, and so is `SUPERMODEL_JOB_CONCURRENCY` if it is set (coatcheck/settings.py).
     """
 
-    # SUPERMODEL_JOB_CONCURRENCY: how many graphs a worker has room for at once.
+    # SUPERMODEL_JOB_CONCURRENCY: how many graphs a worker makes at once.
     concurrency: int = 4
-    # SUPERMODEL_JOB_TTL_BLOB_HOURS: an archive is gone after this long, whatever became of its job.
+    # SUPERMODEL_JOB_TTL_BLOB_HOURS: when an archive is deleted, even if its job is not finished.
     archive_hours: int = 1
-    # SUPERMODEL_JOB_TTL_COMPLETED_HOURS: how long a graph can be fetched.
+    # SUPERMODEL_JOB_TTL_COMPLETED_HOURS: how long a graph is kept.
     completed_hours: int = 24
-    # SUPERMODEL_JOB_TTL_FAILED_DAYS: how long it can be asked why there is none.
+    # SUPERMODEL_JOB_TTL_FAILED_DAYS: how long a failed job is kept.
     failed_days: int = 7
-    # COATCHECK_GRAPHS_MEMORY: what a job may use, for each of its processes.
+    # COATCHECK_GRAPHS_MEMORY: the memory limit of a job, for each of its processes. A graph
+    # with calls takes about 25 MB for each MB of source (codegraph/README.md).
     memory: int = 4_000_000_000
-    # COATCHECK_GRAPHS_DISK: what a job may take up in the folder of temporary files beside its
-    # archive.
-    disk: int = LARGEST
     naming: NamingSettings | None = None
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> GraphSettings:
-        """Read them; raises ConfigurationError with the name of what is wrong."""
+        """Read the settings; raise ConfigurationError if one is invalid."""
+        if environment.get(_REMOVED):
+            log.warning("setting ignored: it was removed", extra={"setting": _REMOVED})
         return cls(
             concurrency=whole_number(environment, "SUPERMODEL_JOB_CONCURRENCY", cls.concurrency, 1),
             archive_hours=whole_number(
@@ -57,7 +60,6 @@ class GraphSettings:
                 environment, "SUPERMODEL_JOB_TTL_FAILED_DAYS", cls.failed_days, 1
             ),
             memory=_size(environment, MEMORY, cls.memory),
-            disk=_size(environment, DISK, cls.disk),
             naming=NamingSettings.read(environment),
         )
 
@@ -69,18 +71,18 @@ def _size(environment: Mapping[str, str], name: str, otherwise: int) -> int:
 
 @dataclass(frozen=True)
 class NamingSettings:
-    """Who gives domains their names, if not their paths: an endpoint that speaks as OpenAI's."""
+    """The model that names domains: an endpoint with OpenAI's API."""
 
-    # COATCHECK_GRAPHS_NAMING_URL: what /chat/completions follows on; empty: nobody is asked.
+    # COATCHECK_GRAPHS_NAMING_URL: the base URL of /chat/completions; if empty, paths name domains.
     url: str
-    # COATCHECK_GRAPHS_NAMING_MODEL: which model is asked.
+    # COATCHECK_GRAPHS_NAMING_MODEL: the name of the model.
     model: str
-    # COATCHECK_GRAPHS_NAMING_KEY: the key for it, or a reference to it: file:/run/secrets/key.
+    # COATCHECK_GRAPHS_NAMING_KEY: the API key, or a reference: file:/run/secrets/key.
     key: str = field(default="", repr=False)
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> NamingSettings | None:
-        """Read them; None where nobody is to be asked."""
+        """Read the settings; return None if no model names domains."""
         url = environment.get(NAMING_URL, "").strip().rstrip("/")
         if not url:
             return None
@@ -89,10 +91,10 @@ class NamingSettings:
             raise ConfigurationError(f"{NAMING_URL} is an http or https address, not {url!r}")
         model = environment.get(NAMING_MODEL, "").strip()
         if not model:
-            raise ConfigurationError(f"{NAMING_URL} needs {NAMING_MODEL}: which model is asked")
+            raise ConfigurationError(f"{NAMING_URL} needs {NAMING_MODEL}: the name of the model")
         return cls(url, model, environment.get(NAMING_KEY, "").strip())
 
     @property
     def secret(self) -> str:
-        """The key itself."""
+        """The resolved API key."""
         return resolve(self.key)

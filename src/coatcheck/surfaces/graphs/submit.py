@@ -90,7 +90,7 @@ async def submit(
         await asyncio.shield(_give_up(engine, upload.id, tenant))
         raise
     fields = {"job_id": job.id, "graph": str(graph), "bytes": upload.size, "sha256": upload.sha256}
-    log.info("an archive was handed in", extra=fields)
+    log.info("archive submitted", extra=fields)
     return job, False
 
 

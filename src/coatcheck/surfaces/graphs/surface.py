@@ -1,4 +1,4 @@
-"""The surface itself: kinds, calls, words."""
+"""The graphs surface: code graphs over HTTP."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from coatcheck.http.errors import ErrorResponse
 from coatcheck.http.surfaces.base import OptionalPart, Surface
 from coatcheck.logs import correlation_id
 from coatcheck.model.confinement import Confinement
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.surfaces.graphs.constants import KIND, PREFIX, QUEUE, SURFACE
 from coatcheck.surfaces.graphs.domain_names import NamingService
 from coatcheck.surfaces.graphs.job import graph
 from coatcheck.surfaces.graphs.routes import endpoints_for
-from coatcheck.surfaces.graphs.settings import DISK, NAMING_URL, GraphSettings
+from coatcheck.surfaces.graphs.settings import MEMORY, NAMING_URL, GraphSettings
 
-# What runs longer has lost its way.
 TIMEOUT = "30m"
 
 
@@ -34,18 +34,20 @@ class GraphSurface(Surface):
         self.endpoints = endpoints_for(self.settings)
 
     def declare(self, app: App) -> None:
-        """Declare the kind that makes graphs."""
+        """Declare the job kind."""
         settings = self.settings
         app.job(
             KIND,
             retries=0,
             timeout=TIMEOUT,
             on_lost="fail",
-            on_drain="release",  # whoever stopped it was not the archive
+            on_drain="release",  # the archive did not cause the stop
             isolation="process",
             memory=settings.memory,
-            confinement=Confinement(
-                environment=(DISK,), service=NamingService(settings.naming).answer
+            surface=SurfaceOptions(
+                confinement=Confinement(
+                    environment=(MEMORY,), service=NamingService(settings.naming).answer
+                )
             ),
             slots=settings.concurrency,
             queue=QUEUE,
@@ -55,20 +57,20 @@ class GraphSurface(Surface):
             drop_input_on_end=True,
         )(graph)
 
-    def format_error(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002 - the same everywhere
-        """Write a refusal as the document's errors are written."""
-        said = {
-            "status": refusal.status,
-            "code": refusal.code,
-            "message": refusal.detail,
+    def format_error(self, error: ErrorResponse, path: str) -> Response:  # noqa: ARG002 - the same everywhere
+        """Format an error as the surface's document specifies."""
+        body = {
+            "status": error.status,
+            "code": error.code,
+            "message": error.detail,
             "timestamp": to_rfc3339(SystemClock().now()),
             "requestId": correlation_id.get(),
-            "details": [{"field": field, "issue": issue} for field, issue in refusal.errors],
+            "details": [{"field": field, "issue": issue} for field, issue in error.errors],
         }
-        return JSONResponse(said, refusal.status, refusal.headers)
+        return JSONResponse(body, error.status, error.headers)
 
     def optional_parts(self) -> Iterable[OptionalPart]:
-        """Say who names domains."""
+        """Report how domains are named."""
         naming = self.settings.naming
         if naming is None:
             yield OptionalPart(

@@ -13,8 +13,8 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
-from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.outbound import OutboundClient, OutboundResponse
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.errors import EgressDenied, EgressFailed, Fail, Retry
 
 MAX_REDIRECTS = 5
@@ -61,9 +61,7 @@ async def _follow(
     outbound: OutboundClient, url: str, most_bytes: int, seconds: float
 ) -> FetchedDocument:
     for _ in range(MAX_REDIRECTS + 1):
-        response = await outbound.send(
-            "GET", url, HEADERS, timeout_s=seconds, most_bytes=most_bytes
-        )
+        response = await outbound.send("GET", url, HEADERS, timeout_s=seconds, max_bytes=most_bytes)
         location = response.headers.get("location")
         if response.status not in _REDIRECTS or location is None:
             return _to_document(url, response, most_bytes)
@@ -76,7 +74,7 @@ def _to_document(url: str, response: OutboundResponse, most_bytes: int) -> Fetch
         raise Retry(f"the URL responded with {response.status}")
     if response.status != 200:
         raise Fail("fetch-failed", f"the URL responded with {response.status}")
-    if response.cut:
+    if response.truncated:
         raise Fail("document-too-large", f"the document is larger than {most_bytes:,} bytes")
     media_type = response.headers.get("content-type")
     sha256 = hashlib.sha256(response.body).hexdigest()

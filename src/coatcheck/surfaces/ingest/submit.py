@@ -132,7 +132,7 @@ async def _read_json(request: Request, intake: IntakeResult) -> None:
     intake.documents = [_document({**values, "name": wanted.name or _name_of(wanted)})]
     if wanted.url is not None:
         engine: Engine = request.app.state.engine
-        await engine.egress.look(wanted.url)
+        await engine.egress.check_resolved(wanted.url)
 
 
 def _name_of(wanted: IngestRequest) -> str:

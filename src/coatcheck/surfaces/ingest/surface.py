@@ -11,6 +11,7 @@ from coatcheck.http.jobs.card_view import PlannedStep
 from coatcheck.http.surfaces.base import OptionalPart, Surface
 from coatcheck.model.confinement import Confinement
 from coatcheck.model.job import Job
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.settings import Settings
 from coatcheck.surfaces.ingest.batch import ingest_batch
 from coatcheck.surfaces.ingest.constants import (
@@ -56,14 +57,17 @@ class IngestSurface(Surface):
             timeout=TIMEOUT,
             isolation="process",
             memory=self._settings.memory,
-            confinement=Confinement(
-                environment=(EMBEDDER, STEP_SECONDS),
-                read=_readable,
-                service=self._service.handle,
+            surface=SurfaceOptions(
+                confinement=Confinement(
+                    environment=(EMBEDDER, STEP_SECONDS),
+                    read=_readable,
+                    service=self._service.handle,
+                )
             ),
             queue=QUEUE,
         )(ingest_document)
-        app.job(BATCH_KIND, timeout=BATCH_TIMEOUT, queue=QUEUE, internal=True)(ingest_batch)
+        internal = SurfaceOptions(internal=True)
+        app.job(BATCH_KIND, timeout=BATCH_TIMEOUT, queue=QUEUE, surface=internal)(ingest_batch)
 
     def configure(self, settings: Settings) -> None:
         """Set the operator's settings."""

@@ -23,6 +23,7 @@ from coatcheck.http.endpoint import (
 from coatcheck.http.surfaces.base import OptionalPart, Surface
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.relay.call import StoredCall, StoredResponse
 from coatcheck.relay.credentials import CallEncryption
 from coatcheck.relay.fork import forks_of
@@ -67,7 +68,9 @@ class ProxySurface(Surface):
                 keep_succeeded=rule.keep_s,
                 keep_failed=rule.keep_s,
                 concurrency=rule.concurrency,
-                fork_input=forks_of(StoredCall, lambda: self._secrecy, SURFACE),
+                surface=SurfaceOptions(
+                    fork_input=forks_of(StoredCall, lambda: self._secrecy, SURFACE)
+                ),
             )(_handler(rule, self._secrecy))
 
     def optional_parts(self) -> Iterable[OptionalPart]:

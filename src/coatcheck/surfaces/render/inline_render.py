@@ -91,14 +91,14 @@ class InlineRenderer:
             # Both at once: most often there is no cached picture, and the queue must be checked.
             cached, waiting = await asyncio.gather(
                 find_cached(request, diagram),
-                engine.store.ahead_of(as_submitted(job), [KIND], limit),
+                engine.store.queues.count_ahead(as_submitted(job), [KIND], limit),
             )
             if cached is not None:
                 return CachedRender(cached)
             if waiting + self._arriving > limit:
                 return None
             process = None if waiting else self._process_for(request, diagram, submission)
-            if process is not None and not await engine.store.is_held(QUEUE):
+            if process is not None and not await engine.store.queues.is_restricted(QUEUE):
                 finished = await process.run(job, INLINE_TIMEOUT_S)
                 if finished is not None and _is_final(finished):
                     with contextlib.suppress(IdTaken):  # one in four billion

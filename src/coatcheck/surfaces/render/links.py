@@ -69,7 +69,7 @@ async def find_link(store: Store, shortlink: str, now: int) -> LinkedJob | None:
     """Return the job of a shortlink, or None."""
     if not is_shortlink(shortlink):
         return None
-    found = await store.get_record(DEFAULT_TENANT, LINKS, shortlink, now)
+    found = await store.records.get_record(DEFAULT_TENANT, LINKS, shortlink, now)
     return None if found is None else LinkedJob(*json.loads(found.value))
 
 
@@ -80,7 +80,7 @@ def cache_record(by: LinkedJob, digest: str, now: int, ttl_ms: int) -> Record:
 
 async def find_cache_entry(store: Store, digest: str, tenant: str, now: int) -> LinkedJob | None:
     """Return the job that drew a source recently, or is about to draw it."""
-    found = await store.get_record(tenant, CACHE, digest, now)
+    found = await store.records.get_record(tenant, CACHE, digest, now)
     return None if found is None else LinkedJob(tenant, json.loads(found.value))
 
 
@@ -93,12 +93,14 @@ class LinkSweep:
     async def sweep(self, engine: Engine) -> int:
         """Check the next few links; return how many were deleted."""
         store, now = engine.store, engine.clock.now()
-        page = await store.list_records(DEFAULT_TENANT, LINKS, now, self._after, SWEEP_BATCH)
+        page = await store.records.list_records(
+            DEFAULT_TENANT, LINKS, now, self._after, SWEEP_BATCH
+        )
         self._after = page[-1].key if len(page) == SWEEP_BATCH else ""
         removed = 0
         for link in page:
             if now - link.updated_at >= MIN_AGE_MS and not await _job_exists(engine, link):
-                removed += await store.delete_record(DEFAULT_TENANT, LINKS, link.key)
+                removed += await store.records.delete_record(DEFAULT_TENANT, LINKS, link.key)
         return removed
 
 

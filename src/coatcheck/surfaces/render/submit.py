@@ -36,7 +36,7 @@ async def _submit(request: Request, diagram: Diagram, settings: RenderSettings) 
     submission = submission_of(request, diagram)
     digest = links.digest_of(diagram)
     link, cache = records_of(engine, diagram, submission, settings)
-    put = engine.store.put_record
+    put = engine.store.records.put_record
     if HEADER not in request.headers:
         # Written concurrently, so they share a commit; a link without a job leads nowhere.
         job = submit_job(request, submission, digest)

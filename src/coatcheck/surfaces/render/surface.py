@@ -14,6 +14,7 @@ from coatcheck.http.errors import ErrorResponse
 from coatcheck.http.surfaces.base import OptionalPart, Surface
 from coatcheck.model.confinement import Confinement
 from coatcheck.model.job import Job
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.settings import Settings
 from coatcheck.surfaces.render.diagram import KIND, QUEUE, SURFACE, fork_input, render
 from coatcheck.surfaces.render.drawing import Format, engine_names, engines_in_force
@@ -49,16 +50,18 @@ class RenderSurface(Surface):
             timeout=self.settings.seconds,
             isolation="process",
             memory=self.settings.memory,
-            confinement=Confinement(
-                environment=(ENGINE, PROGRAM),
-                starts_programs=True,
-                sees_processes=self.settings.engine == ChromiumEngine.name,
+            surface=SurfaceOptions(
+                confinement=Confinement(
+                    environment=(ENGINE, PROGRAM),
+                    starts_programs=True,
+                    sees_processes=self.settings.engine == ChromiumEngine.name,
+                ),
+                fork_input=fork_input,
             ),
             queue=QUEUE,
             keep_succeeded=retention_s,
             keep_failed=retention_s,
             concurrency=self.settings.max_concurrent,
-            fork_input=fork_input,
         )(render)
 
     def configure(self, settings: Settings) -> None:

@@ -129,7 +129,7 @@ async def _run_remote(ctx: Context, runner: CommandRunner, command: Command) -> 
         started=await run_log.read(),
         on_started=run_log.started,
         on_running=run_log.running,
-        is_taken_over=lambda: ctx.goes_on_elsewhere or run_log.lease_lost,
+        is_taken_over=lambda: ctx.continues_elsewhere or run_log.lease_lost,
     )
     try:
         return await _run(ctx, runner, command)

@@ -85,7 +85,9 @@ class TaskHandlers:
         query = request.query_params
         engine, tenant = request.app.state.engine, tenant_of(request)
         limit = engine.limits.records_per_collection
-        total = await engine.store.count_records(tenant, COLLECTION, engine.clock.now(), limit)
+        total = await engine.store.records.count_records(
+            tenant, COLLECTION, engine.clock.now(), limit
+        )
         is_paged = "page" in query or "size" in query
         size = read_number(query, "size", PAGE if is_paged else MAX_PAGE, 1, MAX_PAGE)
         number = read_number(query, "page", 0, 0, LAST_PAGE)
@@ -96,7 +98,7 @@ class TaskHandlers:
     async def _page(self, request: Request, number: int, size: int) -> list[dict[str, Any]]:
         engine: Engine = request.app.state.engine
         tenant, now = tenant_of(request), engine.clock.now()
-        records = await engine.store.list_records(
+        records = await engine.store.records.list_records(
             tenant, COLLECTION, now, limit=size, offset=number * size
         )
         return [task_view(*each) for each in await self._with_executions(request, records)]

@@ -15,7 +15,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.http.errors import ErrorResponse
 from coatcheck.http.surfaces.base import Surface
 from coatcheck.logs import correlation_id
-from coatcheck.sandbox import SandboxBackend, SandboxLimits, refuse_exposed_files, sandbox_in_force
+from coatcheck.sandbox import SandboxBackend, SandboxLimits, detect_sandbox, reject_exposed_files
 from coatcheck.settings import Settings
 from coatcheck.surfaces.tasks.constants import KIND, QUEUE
 from coatcheck.surfaces.tasks.execution import make_handler
@@ -41,7 +41,7 @@ class TaskSurface(Surface):
         self._environment = os.environ if environment is None else environment
         self.settings = TaskSettings.read(self._environment)
         is_local = self.settings.runner == "local"
-        sandboxed = not is_local or sandbox_in_force().strength is not SandboxBackend.RLIMITS
+        sandboxed = not is_local or detect_sandbox().backend is not SandboxBackend.RLIMITS
         self._policy = CommandPolicy(self.settings.policy_file, sandboxed=sandboxed)
         self.endpoints = endpoints_for(TaskHandlers(self.settings, self._policy))
 
@@ -63,7 +63,7 @@ class TaskSurface(Surface):
     def configure(self, settings: Settings) -> None:
         """Raise if commands could read the server's own files."""
         if self.settings.runner == "local":
-            refuse_exposed_files(settings)
+            reject_exposed_files(settings)
 
     def _runner(self) -> CommandRunner:
         if self.settings.runner == "local":

@@ -89,7 +89,7 @@ async def put_task(engine: Engine, tenant: str, task: Task, actor: str) -> Recor
     value = task.model_dump_json()
     if len(value.encode()) > MAX_TASK_BYTES:
         raise InvalidCommand(f"the task is larger than {MAX_TASK_BYTES} bytes")
-    existing = await store.get_record(tenant, COLLECTION, task.id, now)
+    existing = await store.records.get_record(tenant, COLLECTION, task.id, now)
     entry = audited(engine.new_id(), actor, Action.CREATE_TASK, task.id, tenant)
     if existing is not None:
         before = Task.model_validate_json(existing.value)
@@ -104,13 +104,13 @@ async def put_task(engine: Engine, tenant: str, task: Task, actor: str) -> Recor
 async def delete_task(engine: Engine, tenant: str, task_id: str, actor: str) -> None:
     """Delete a task; raise NotFound if it does not exist."""
     entry = audited(engine.new_id(), actor, Action.DELETE_TASK, task_id, tenant)
-    if not await engine.store.delete_record(tenant, COLLECTION, task_id, audit=entry):
+    if not await engine.store.records.delete_record(tenant, COLLECTION, task_id, audit=entry):
         raise NotFound(f"there is no task {task_id!r}")
 
 
 async def get_task(store: Store, tenant: str, task_id: str, now: int) -> Record:
     """Return a task; raise NotFound if it does not exist."""
-    found = await store.get_record(tenant, COLLECTION, task_id, now)
+    found = await store.records.get_record(tenant, COLLECTION, task_id, now)
     if found is None:
         raise NotFound(f"there is no task {task_id!r}")
     return found
@@ -119,7 +119,7 @@ async def get_task(store: Store, tenant: str, task_id: str, now: int) -> Record:
 async def all_tasks(store: Store, tenant: str, now: int) -> AsyncIterator[Record]:
     """Iterate over a tenant's tasks, by id."""
     after = ""
-    while page := await store.list_records(tenant, COLLECTION, now, after, _READ_BATCH):
+    while page := await store.records.list_records(tenant, COLLECTION, now, after, _READ_BATCH):
         for record in page:
             yield record
         after = page[-1].key

@@ -28,7 +28,7 @@ async def is_pending(engine: Engine, job: Job, *, in_cluster: bool) -> bool:
         return False
     if job.started_at is None:
         return True
-    return in_cluster and not has_run(await engine.store.steps(job.tenant, job.id))
+    return in_cluster and not has_run(await engine.store.jobs.list_steps(job.tenant, job.id))
 
 
 def status_of(job: Job, *, pending: bool) -> str:

@@ -97,10 +97,10 @@ async def read_records(
     found: dict[tuple[str, str], JobRecord] = {}
     for tenant in sorted({submit.tenant for submit in submits}):
         before: str | None = None
-        while jobs := await store.list_jobs(JobFilter(tenant, before=before, limit=_PAGE)):
+        while jobs := await store.jobs.list_jobs(JobFilter(tenant, before=before, limit=_PAGE)):
             before = jobs[-1].id
             # A list leaves the results out.
-            for job in await store.get_many([(tenant, job.id) for job in jobs]):
+            for job in await store.jobs.get_many([(tenant, job.id) for job in jobs]):
                 key = job.labels.get(key_label) if key_label else None
                 events = await _events(store, tenant, job.id)
                 found[tenant, job.id] = JobRecord(tenant, job.id, job, False, events, key)
@@ -114,14 +114,16 @@ async def read_records(
 
 async def _events(store: Store, tenant: str, job_id: str) -> tuple[JobEvent, ...]:
     events: list[JobEvent] = []
-    while page := await store.events(tenant, job_id, events[-1].seq if events else 0, _PAGE):
+    while page := await store.jobs.list_events(
+        tenant, job_id, events[-1].seq if events else 0, _PAGE
+    ):
         events += page
     return tuple(events)
 
 
 async def _is_gone(store: Store, tenant: str, job_id: str) -> bool:
     try:
-        await store.get(tenant, job_id)
+        await store.jobs.get(tenant, job_id)
     except Gone:
         return True
     except NotFound:

@@ -36,7 +36,7 @@ KEY = ApiKey("0123456789ab", "acme", "d1", ("jobs:read", "jobs:write:mail"), "ci
 
 async def used(store: Store, tenant: str = TENANT) -> list[Usage]:
     """Return all that a tenant has used."""
-    return await store.usage(tenant, 0, NOW * 2)
+    return await store.access.list_usage(tenant, 0, NOW * 2)
 
 
 async def total(store: Store, tenant: str = TENANT) -> dict[str, Any]:
@@ -50,44 +50,44 @@ class KeyConformance(Conformance):
 
     async def test_a_new_store_has_neither_keys_nor_tenants(self, store: Store) -> None:
         """And says so."""
-        assert await store.access() == AccessState(0, has_keys=False)
-        assert await store.list_tenants() == []
-        assert await store.list_keys() == []
-        assert await store.get_tenant("acme") is None
-        assert await store.get_key(KEY.id) is None
+        assert await store.access.get_state() == AccessState(0, has_keys=False)
+        assert await store.access.list_tenants() == []
+        assert await store.access.list_keys() == []
+        assert await store.access.get_tenant("acme") is None
+        assert await store.access.get_key(KEY.id) is None
 
     async def test_a_key_is_kept_with_its_tenant(self, store: Store) -> None:
         """Which is made where it is new."""
-        await store.add_key(KEY)
+        await store.access.add_key(KEY)
         tenant = Tenant("acme", created_at=NOW, updated_at=NOW)
-        assert await store.get_key(KEY.id) == (KEY, tenant)
-        assert await store.list_keys() == [KEY]
-        assert (await store.access()).has_keys
+        assert await store.access.get_key(KEY.id) == (KEY, tenant)
+        assert await store.access.list_keys() == [KEY]
+        assert (await store.access.get_state()).has_keys
 
     async def test_a_tenant_that_is_there_stays_as_it_is(self, store: Store) -> None:
         """When a key is made for it."""
         limits = Quotas(jobs_waiting=3, stored_bytes=0)
         tenant = Tenant("acme", TenantStatus.SUSPENDED, limits, NOW, NOW)
-        await store.put_tenant(tenant)
-        await store.add_key(KEY)
-        assert await store.get_key(KEY.id) == (KEY, tenant)
+        await store.access.put_tenant(tenant)
+        await store.access.add_key(KEY)
+        assert await store.access.get_key(KEY.id) == (KEY, tenant)
 
     async def test_a_tenant_is_changed_as_a_whole(self, store: Store) -> None:
         """But for the time it was made."""
-        await store.put_tenant(Tenant("acme", quotas=Quotas(1, 2, 3, 4, 5), created_at=NOW))
-        await store.put_tenant(
+        await store.access.put_tenant(Tenant("acme", quotas=Quotas(1, 2, 3, 4, 5), created_at=NOW))
+        await store.access.put_tenant(
             Tenant("acme", TenantStatus.UNPAID, created_at=NOW + 5, updated_at=NOW + 5)
         )
         changed = Tenant("acme", TenantStatus.UNPAID, Quotas(), NOW, NOW + 5)
-        assert await store.get_tenant("acme") == changed
+        assert await store.access.get_tenant("acme") == changed
 
     async def test_an_id_that_is_taken_is_refused(self, store: Store) -> None:
         """And the key that has it stays."""
-        await store.add_key(KEY)
+        await store.access.add_key(KEY)
         with pytest.raises(Conflict):
-            await store.add_key(KEY._replace(tenant="other", digest="d2"))
-        assert await store.list_keys() == [KEY]
-        assert [tenant.name for tenant in await store.list_tenants()] == ["acme"]
+            await store.access.add_key(KEY._replace(tenant="other", digest="d2"))
+        assert await store.access.list_keys() == [KEY]
+        assert [tenant.name for tenant in await store.access.list_tenants()] == ["acme"]
 
     async def test_keys_and_tenants_are_listed_page_by_page(self, store: Store) -> None:
         """In the order of their names; keys of one tenant or of all."""
@@ -95,37 +95,39 @@ class KeyConformance(Conformance):
             KEY._replace(id=id_, tenant=tenant) for id_, tenant in zip("abcd", "xyxy", strict=True)
         ]
         for key in reversed(keys):
-            await store.add_key(key)
-        assert await store.list_keys(limit=3) == keys[:3]
-        assert await store.list_keys(after="c") == keys[3:]
-        assert await store.list_keys("x") == keys[0::2]
-        assert await store.list_keys("y", after="b", limit=1) == keys[3:]
-        assert [tenant.name for tenant in await store.list_tenants(limit=1)] == ["x"]
-        assert [tenant.name for tenant in await store.list_tenants(after="x")] == ["y"]
+            await store.access.add_key(key)
+        assert await store.access.list_keys(limit=3) == keys[:3]
+        assert await store.access.list_keys(after="c") == keys[3:]
+        assert await store.access.list_keys("x") == keys[0::2]
+        assert await store.access.list_keys("y", after="b", limit=1) == keys[3:]
+        assert [tenant.name for tenant in await store.access.list_tenants(limit=1)] == ["x"]
+        assert [tenant.name for tenant in await store.access.list_tenants(after="x")] == ["y"]
 
     async def test_a_key_is_revoked_once(self, store: Store) -> None:
         """It stays in the list, with its first time."""
-        await store.add_key(KEY)
+        await store.access.add_key(KEY)
         gone = KEY._replace(revoked_at=NOW + 1)
-        assert await store.revoke_key(KEY.id, NOW + 1) == gone
-        assert await store.revoke_key(KEY.id, NOW + 2) == gone
-        assert await store.list_keys() == [gone]
-        assert (await store.access()).has_keys, "revoking the last key must not open the doors"
+        assert await store.access.revoke_key(KEY.id, NOW + 1) == gone
+        assert await store.access.revoke_key(KEY.id, NOW + 2) == gone
+        assert await store.access.list_keys() == [gone]
+        assert (await store.access.get_state()).has_keys, (
+            "revoking the last key must not open the doors"
+        )
 
     async def test_what_is_not_there_is_not_revoked(self, store: Store) -> None:
         """Nothing happens."""
-        assert await store.revoke_key("nobody", NOW) is None
+        assert await store.access.revoke_key("nobody", NOW) is None
 
     async def test_every_change_raises_the_epoch(self, store: Store) -> None:
         """Of keys and of tenants."""
-        seen = [(await store.access()).epoch]
+        seen = [(await store.access.get_state()).epoch]
         for change in (
-            store.add_key(KEY),
-            store.put_tenant(Tenant("acme", TenantStatus.SUSPENDED)),
-            store.revoke_key(KEY.id, NOW),
+            store.access.add_key(KEY),
+            store.access.put_tenant(Tenant("acme", TenantStatus.SUSPENDED)),
+            store.access.revoke_key(KEY.id, NOW),
         ):
             await change
-            seen.append((await store.access()).epoch)
+            seen.append((await store.access.get_state()).epoch)
         assert seen == sorted(set(seen))
 
 
@@ -134,33 +136,36 @@ class EpochConformance(Conformance):
 
     async def test_a_job_is_submitted_under_the_present_epoch(self, store: Store) -> None:
         """With a key and without."""
-        await store.add_key(KEY)
-        epoch = (await store.access()).epoch
-        await store.submit(new_job(), NOW, None, epoch)
-        await store.submit(new_job(), NOW, Idempotency("k", "f", NOW + 9), epoch)
+        await store.access.add_key(KEY)
+        epoch = (await store.access.get_state()).epoch
+        await store.jobs.submit(new_job(), NOW, None, epoch)
+        await store.jobs.submit(new_job(), NOW, Idempotency("k", "f", NOW + 9), epoch)
         assert len(await everything(store)) == 2
 
     async def test_under_one_that_has_passed_nothing_is_written(self, store: Store) -> None:
         """Neither the job, nor its key, nor usage."""
-        epoch = (await store.access()).epoch
-        await store.add_key(KEY)
+        epoch = (await store.access.get_state()).epoch
+        await store.access.add_key(KEY)
         once = Idempotency("k", "f", NOW + 9)
         for key in (None, once):
             with pytest.raises(AccessChanged):
-                await store.submit(new_job(), NOW, key, epoch)
+                await store.jobs.submit(new_job(), NOW, key, epoch)
         assert await everything(store) == []
         assert await used(store) == []
-        assert await store.earlier(TENANT, "k", NOW) is None
+        assert await store.jobs.find_submission(TENANT, "k", NOW) is None
 
     async def test_of_a_crowd_only_those_with_an_old_epoch_are_refused(self, store: Store) -> None:
         """They may all hear that something has changed; what was accepted is there."""
-        old = (await store.access()).epoch
-        await store.add_key(KEY)
-        new = (await store.access()).epoch
+        old = (await store.access.get_state()).epoch
+        await store.access.add_key(KEY)
+        new = (await store.access.get_state()).epoch
         jobs = [new_job() for _ in range(30)]
         epochs = [(None, old, new)[number % 3] for number in range(30)]
         answers = await asyncio.gather(
-            *(store.submit(job, NOW, None, epoch) for job, epoch in zip(jobs, epochs, strict=True)),
+            *(
+                store.jobs.submit(job, NOW, None, epoch)
+                for job, epoch in zip(jobs, epochs, strict=True)
+            ),
             return_exceptions=True,
         )
         assert {type(answer) for answer in answers} <= {type(None), AccessChanged}
@@ -172,12 +177,12 @@ class EpochConformance(Conformance):
     async def test_what_was_submitted_under_a_key_can_be_read(self, store: Store) -> None:
         """Until the key expires, and by its tenant only."""
         job = new_job()
-        await store.submit(job, NOW, Idempotency("k", "f", NOW + 9))
-        found = await store.earlier(TENANT, "k", NOW)
+        await store.jobs.submit(job, NOW, Idempotency("k", "f", NOW + 9))
+        found = await store.jobs.find_submission(TENANT, "k", NOW)
         assert found is not None
         assert (found.first_id, found.jobs, found.fingerprint) == (job.id, 1, "f")
-        assert await store.earlier(TENANT, "k", NOW + 9) is None
-        assert await store.earlier("acme", "k", NOW) is None
+        assert await store.jobs.find_submission(TENANT, "k", NOW + 9) is None
+        assert await store.jobs.find_submission("acme", "k", NOW) is None
 
 
 class UsageCounts(Conformance):
@@ -194,14 +199,14 @@ class UsageConformance(UsageCounts):
     async def test_each_way_in_counts_once(self, store: Store, worker: str) -> None:
         """One by one, in a crowd, as a batch, under a key, spawned, forked."""
         first = new_job()
-        await store.submit(first, NOW)
-        await store.submit(first, NOW)
-        await asyncio.gather(*(store.submit(new_job(), NOW) for _ in range(20)))
-        await store.submit_batch([new_job() for _ in range(250)], NOW)
+        await store.jobs.submit(first, NOW)
+        await store.jobs.submit(first, NOW)
+        await asyncio.gather(*(store.jobs.submit(new_job(), NOW) for _ in range(20)))
+        await store.jobs.submit_batch([new_job() for _ in range(250)], NOW)
         once = Idempotency("k", "f", NOW + 9)
-        await store.submit(new_job(), NOW, once)
-        await store.submit(new_job(), NOW, once)
-        await store.fork(first.id, 0, new_job(forked_from=first.id), NOW)
+        await store.jobs.submit(new_job(), NOW, once)
+        await store.jobs.submit(new_job(), NOW, once)
+        await store.jobs.fork(first.id, 0, new_job(forked_from=first.id), NOW)
         assert await total(store) == {
             "kind": "mail",
             "hour": HOUR,
@@ -220,9 +225,11 @@ class UsageConformance(UsageCounts):
         """In UTF-8; a blob by its own size."""
         text = new_job(input='"ü"')
         blob = new_job()
-        await store.reserve_blob(BlobName(TENANT, blob.id, "a"), NOW + 9)
+        await store.files.reserve_blob(BlobName(TENANT, blob.id, "a"), NOW + 9)
         kept = write_reference(BlobReference("a", 1_000_000, "00"))
-        await asyncio.gather(store.submit(text, NOW), store.submit(blob._replace(input=kept), NOW))
+        await asyncio.gather(
+            store.jobs.submit(text, NOW), store.jobs.submit(blob._replace(input=kept), NOW)
+        )
         assert (await total(store))["input_bytes"] == 1_000_000 + self.kept('"ü"')
 
     async def test_an_end_is_counted_with_its_run(self, store: Store, worker: str) -> None:
@@ -242,7 +249,7 @@ class UsageConformance(UsageCounts):
         for outcome in (Errored(BOOM, 0), Released()):
             assert await settle(store, lease, outcome, NOW + 10)
             lease = await reclaim(store, lease.job_id, now=NOW + 10)
-        await store.remove_worker(worker, None, NOW + 15)
+        await store.workers.remove_worker(worker, None, NOW + 15)
         found = await total(store)
         assert (found["runs"], found["run_ms"], found.get("failed", 0)) == (3, 15, 0)
 
@@ -259,7 +266,7 @@ class UsageConformance(UsageCounts):
         """By tenant and kind."""
         for tenant in ("a", "b"):
             for kind in ("mail", "chart"):
-                await store.submit_batch([new_job(kind, tenant=tenant) for _ in range(3)], NOW)
+                await store.jobs.submit_batch([new_job(kind, tenant=tenant) for _ in range(3)], NOW)
         for number, one in enumerate(await claim(store, "mail", "chart")):
             outcome = Succeeded("1") if number % 3 else GaveUp(BOOM)
             await settle(store, one.lease, outcome, NOW + 2)
@@ -271,12 +278,12 @@ class UsageConformance(UsageCounts):
     async def test_cancelled_and_expired_jobs_count_as_ended(self, store: Store) -> None:
         """Without a run."""
         job = new_job()
-        await store.submit(job, NOW)
-        await store.cancel(TENANT, job.id, NOW)
+        await store.jobs.submit(job, NOW)
+        await store.jobs.cancel(TENANT, job.id, NOW)
         late = new_job()
         late = late._replace(terms=late.terms._replace(deadline_at=NOW + 1))
-        await store.submit(late, NOW)
-        await store.sweep(NOW + 2)
+        await store.jobs.submit(late, NOW)
+        await store.maintenance.sweep(NOW + 2)
         found = await total(store)
         assert (found["cancelled"], found["failed"], found.get("runs", 0)) == (1, 1, 0)
 
@@ -285,24 +292,24 @@ class UsageConformance(UsageCounts):
         lease = await run_job(store)
         await settle(store, lease, Succeeded("1"), NOW + 4)
         before = await total(store)
-        await store.sweep(NOW + 5)
-        await store.delete(TENANT, lease.job_id, NOW + 5)
-        await store.sweep(NOW + 6)
+        await store.maintenance.sweep(NOW + 5)
+        await store.jobs.delete(TENANT, lease.job_id, NOW + 5)
+        await store.maintenance.sweep(NOW + 6)
         assert await total(store) == before
 
     async def test_usage_is_read_by_time_and_kind(self, store: Store) -> None:
         """From an hour on, up to another, which is left out."""
         for hours in range(3):
             at = NOW + hours * HOUR_MS
-            await store.submit(new_job(created_at=at), at)
-            await store.submit(new_job("chart", created_at=at), at)
-        found = await store.usage(TENANT, HOUR + HOUR_MS, HOUR + 2 * HOUR_MS)
+            await store.jobs.submit(new_job(created_at=at), at)
+            await store.jobs.submit(new_job("chart", created_at=at), at)
+        found = await store.access.list_usage(TENANT, HOUR + HOUR_MS, HOUR + 2 * HOUR_MS)
         assert [(use.hour, use.kind) for use in found] == [
             (HOUR + HOUR_MS, "chart"),
             (HOUR + HOUR_MS, "mail"),
         ]
-        assert len(await store.usage(TENANT, 0, NOW * 2, "mail")) == 3
-        assert await store.usage("acme", 0, NOW * 2) == []
+        assert len(await store.access.list_usage(TENANT, 0, NOW * 2, "mail")) == 3
+        assert await store.access.list_usage("acme", 0, NOW * 2) == []
 
 
 class LoadConformance(UsageCounts):
@@ -310,53 +317,57 @@ class LoadConformance(UsageCounts):
 
     async def test_only_what_has_a_quota_is_counted(self, store: Store) -> None:
         """The rest costs nothing."""
-        await store.submit(new_job(), NOW)
-        assert await store.load(TENANT, Quotas(), NOW) == Load()
+        await store.jobs.submit(new_job(), NOW)
+        assert await store.access.measure_load(TENANT, Quotas(), NOW) == Load()
 
     async def test_jobs_are_counted_by_what_they_do(self, store: Store, worker: str) -> None:
         """Those that wait, also for later, and those that run; not those of others."""
-        await store.submit(new_job(tenant="acme"), NOW)
+        await store.jobs.submit(new_job(tenant="acme"), NOW)
         ended = await run_job(store, new_job("chart"))
         await settle(store, ended, Succeeded("1"))
         for job in (new_job("chart"), new_job("zip"), new_job("zip", run_at=NOW + 99)):
-            await store.submit(job, NOW)
+            await store.jobs.submit(job, NOW)
         await claim(store, "chart")
-        found = await store.load(TENANT, Quotas(10, 10), NOW)
+        found = await store.access.measure_load(TENANT, Quotas(10, 10), NOW)
         assert (found.jobs_waiting, found.jobs_running) == (2, 1)
 
     async def test_jobs_are_counted_no_further_than_to_the_quota(self, store: Store) -> None:
         """So that the cost is bounded."""
-        await store.submit_batch([new_job() for _ in range(20)], NOW)
-        found = await store.load(TENANT, Quotas(jobs_waiting=7, submits_per_minute=5), NOW)
+        await store.jobs.submit_batch([new_job() for _ in range(20)], NOW)
+        found = await store.access.measure_load(
+            TENANT, Quotas(jobs_waiting=7, submits_per_minute=5), NOW
+        )
         assert (found.jobs_waiting, found.submits_per_minute) == (7, 5)
 
     async def test_rates_look_back_a_minute(self, store: Store) -> None:
         """In numbers and in bytes."""
         for at in (NOW - 60_001, NOW - 59_999, NOW):
-            await store.submit(new_job(created_at=at, input='"12345"'), at)
+            await store.jobs.submit(new_job(created_at=at, input='"12345"'), at)
         quotas = Quotas(submits_per_minute=100, payload_bytes=100)
-        found = await store.load(TENANT, quotas, NOW)
+        found = await store.access.measure_load(TENANT, quotas, NOW)
         assert (found.submits_per_minute, found.payload_bytes) == (2, 2 * self.kept('"12345"'))
 
     async def test_what_is_stored_is_added_up(self, store: Store, worker: str) -> None:
         """Inputs and results, those that are blobs by their size, until they are deleted."""
         lease = await run_job(store, new_job(input="12"))
-        await store.reserve_blob(BlobName(TENANT, lease.job_id, "a"), NOW + 9)
+        await store.files.reserve_blob(BlobName(TENANT, lease.job_id, "a"), NOW + 9)
         await settle(store, lease, Succeeded(write_reference(BlobReference("a", 1_000, "00"))))
         quotas = Quotas(stored_bytes=10)
-        assert (await store.load(TENANT, quotas, NOW)).stored_bytes == 1_000 + self.kept("12")
-        await store.delete(TENANT, lease.job_id, NOW)
-        assert (await store.load(TENANT, quotas, NOW)).stored_bytes == 0
+        assert (
+            await store.access.measure_load(TENANT, quotas, NOW)
+        ).stored_bytes == 1_000 + self.kept("12")
+        await store.jobs.delete(TENANT, lease.job_id, NOW)
+        assert (await store.access.measure_load(TENANT, quotas, NOW)).stored_bytes == 0
 
     async def test_a_file_that_waits_for_its_job_is_stored_too(self, store: Store) -> None:
         """Until it is given up."""
         upload = StoredUpload(new_id(), None, "text/plain", 700, "00" * 32, "k", NOW, NOW + 9)
-        await store.reserve_blob(BlobName(TENANT, NOBODY, "k"), NOW + 9)
-        await store.put_upload(TENANT, upload)
+        await store.files.reserve_blob(BlobName(TENANT, NOBODY, "k"), NOW + 9)
+        await store.files.put_upload(TENANT, upload)
         quotas = Quotas(stored_bytes=10)
-        assert (await store.load(TENANT, quotas, NOW)).stored_bytes == 700
-        await store.delete_upload(TENANT, upload.id)
-        assert (await store.load(TENANT, quotas, NOW)).stored_bytes == 0
+        assert (await store.access.measure_load(TENANT, quotas, NOW)).stored_bytes == 700
+        await store.files.delete_upload(TENANT, upload.id)
+        assert (await store.access.measure_load(TENANT, quotas, NOW)).stored_bytes == 0
 
 
 class AccessConformance(KeyConformance, EpochConformance, UsageConformance, LoadConformance):

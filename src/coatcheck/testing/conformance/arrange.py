@@ -39,13 +39,13 @@ class Conformance:
     @pytest.fixture
     async def worker(self, store: Store) -> str:
         """Register a worker."""
-        await store.register_worker(worker_info(WORKER))
+        await store.workers.register_worker(worker_info(WORKER))
         return WORKER
 
     @pytest.fixture
     async def other_worker(self, store: Store) -> str:
         """Register one more worker."""
-        await store.register_worker(worker_info(OTHER_WORKER))
+        await store.workers.register_worker(worker_info(OTHER_WORKER))
         return OTHER_WORKER
 
 
@@ -90,7 +90,7 @@ def child_of(parent: Lease, **fields: Any) -> JobInsert:
 async def spawn(store: Store, parent: Lease, count: int = 1, **fields: Any) -> list[JobInsert]:
     """Have a running job spawn others, and return them."""
     children = tuple(child_of(parent, **fields) for _ in range(count))
-    assert await store.report(parent, Report(children=children), NOW)
+    assert await store.workers.report(parent, Report(children=children), NOW)
     return list(children)
 
 
@@ -98,7 +98,7 @@ async def claim(
     store: Store, *kinds: str, worker: str = WORKER, limit: int = 100, now: int = NOW
 ) -> list[Claim]:
     """Claim jobs of these kinds (mail), and return only them."""
-    return (await store.claim(worker, kinds or ("mail",), limit, now)).claims
+    return (await store.workers.claim(worker, kinds or ("mail",), limit, now)).claims
 
 
 async def claimed_ids(
@@ -114,7 +114,7 @@ async def run_job(
 ) -> Lease:
     """Submit a job, have the worker claim it, and return the lease."""
     job = job or new_job()
-    await store.submit(job, now)
+    await store.jobs.submit(job, now)
     return await reclaim(store, job.id, job.kind, worker=worker, now=now)
 
 
@@ -129,29 +129,31 @@ async def reclaim(
 
 async def settle(store: Store, lease: Lease, outcome: Outcome, now: int = NOW) -> bool:
     """End one attempt."""
-    [settled] = await store.settle([Settlement(lease, outcome)], now)
+    [settled] = await store.workers.settle([Settlement(lease, outcome)], now)
     return settled
 
 
 async def cancel_requests(store: Store, worker: str) -> list[Lease]:
     """Return what a worker holds that somebody wants cancelled."""
-    return [held.lease for held in await store.held_by(worker) if held.cancel_requested]
+    return [
+        held.lease for held in await store.workers.list_held_jobs(worker) if held.cancel_requested
+    ]
 
 
 async def job_of(store: Store, lease: Lease) -> Job:
     """Read the job a lease is for."""
-    return await store.get(lease.tenant, lease.job_id)
+    return await store.jobs.get(lease.tenant, lease.job_id)
 
 
 async def states_of(store: Store, job_id: str, tenant: str = TENANT) -> list[str]:
     """Return the states a job's log tells of, in order."""
     return [
         json.loads(event.data)["state"]
-        for event in await store.events(tenant, job_id, 0, 1000)
+        for event in await store.jobs.list_events(tenant, job_id, 0, 1000)
         if event.type is EventType.STATE
     ]
 
 
 async def everything(store: Store, tenant: str = TENANT) -> list[Job]:
     """Return every job of a tenant, newest first."""
-    return await store.list_jobs(JobFilter(tenant, limit=1_000_000))
+    return await store.jobs.list_jobs(JobFilter(tenant, limit=1_000_000))

@@ -33,7 +33,7 @@ def entry(
 
 async def listed(store: Store, **fields: Any) -> list[AuditEntry]:
     """List entries, the oldest first."""
-    return (await store.list_audit(AuditFilter(**{"limit": 200, **fields})))[::-1]
+    return (await store.audit.list_entries(AuditFilter(**{"limit": 200, **fields})))[::-1]
 
 
 class AuditConformance(Conformance):
@@ -59,59 +59,77 @@ class AuditConformance(Conformance):
                 Action.DELETE_TASK,
             )
         }
-        await store.put_tenant(Tenant("acme"), audit=made[Action.CREATE_TENANT])
-        await store.add_key(KEY, audit=made[Action.CREATE_KEY])
-        await store.revoke_key(KEY.id, NOW, audit=made[Action.REVOKE_KEY])
-        await store.put_endpoint(
+        await store.access.put_tenant(Tenant("acme"), audit=made[Action.CREATE_TENANT])
+        await store.access.add_key(KEY, audit=made[Action.CREATE_KEY])
+        await store.access.revoke_key(KEY.id, NOW, audit=made[Action.REVOKE_KEY])
+        await store.webhooks.put_endpoint(
             endpoint, WebhookSecret("whsec_a", NOW), audit=made[Action.CREATE_WEBHOOK]
         )
-        await store.put_secret(
+        await store.webhooks.put_secret(
             TENANT,
             endpoint.id,
             WebhookSecret("whsec_b", NOW),
             NOW,
             audit=made[Action.ROTATE_WEBHOOK],
         )
-        await store.delete_endpoint(TENANT, endpoint.id, audit=made[Action.DELETE_WEBHOOK])
-        await store.put_schedule(schedule, None, audit=made[Action.CREATE_SCHEDULE])
+        await store.webhooks.delete_endpoint(TENANT, endpoint.id, audit=made[Action.DELETE_WEBHOOK])
+        await store.schedules.put_schedule(schedule, None, audit=made[Action.CREATE_SCHEDULE])
         paused = replace(schedule, paused=True, revision="r2")
-        await store.put_schedule(paused, schedule.revision, audit=made[Action.PAUSE_SCHEDULE])
-        await store.delete_schedule(TENANT, schedule.name, audit=made[Action.DELETE_SCHEDULE])
-        await store.put_record(record, audit=made[Action.CREATE_TASK])
-        await store.delete_record(TENANT, "tasks", "t1", audit=made[Action.DELETE_TASK])
+        await store.schedules.put_schedule(
+            paused, schedule.revision, audit=made[Action.PAUSE_SCHEDULE]
+        )
+        await store.schedules.delete_schedule(
+            TENANT, schedule.name, audit=made[Action.DELETE_SCHEDULE]
+        )
+        await store.records.put_record(record, audit=made[Action.CREATE_TASK])
+        await store.records.delete_record(TENANT, "tasks", "t1", audit=made[Action.DELETE_TASK])
         assert await listed(store) == list(made.values())
 
     async def test_a_change_that_does_not_happen_writes_none(self, store: Store) -> None:
         """Refused, repeated, or of something that is not there."""
         schedule = new_schedule("nightly")
         record = Record(TENANT, "tasks", "t1", "{}", 0, NOW)
-        await store.add_key(KEY)
-        await store.revoke_key(KEY.id, NOW)
-        await store.put_schedule(schedule, None)
-        await store.put_record(record)
-        await store.put_secret(TENANT, "", WebhookSecret("whsec_a", NOW), NOW)
+        await store.access.add_key(KEY)
+        await store.access.revoke_key(KEY.id, NOW)
+        await store.schedules.put_schedule(schedule, None)
+        await store.records.put_record(record)
+        await store.webhooks.put_secret(TENANT, "", WebhookSecret("whsec_a", NOW), NOW)
         with pytest.raises(Conflict):
-            await store.add_key(KEY._replace(digest="d2"), audit=entry(Action.CREATE_KEY))
-        await store.revoke_key(KEY.id, NOW, audit=entry(Action.REVOKE_KEY))
-        await store.revoke_key("none", NOW, audit=entry(Action.REVOKE_KEY))
+            await store.access.add_key(KEY._replace(digest="d2"), audit=entry(Action.CREATE_KEY))
+        await store.access.revoke_key(KEY.id, NOW, audit=entry(Action.REVOKE_KEY))
+        await store.access.revoke_key("none", NOW, audit=entry(Action.REVOKE_KEY))
         other = replace(schedule, revision="r2")
-        assert not await store.put_schedule(other, None, audit=entry(Action.CREATE_SCHEDULE))
-        assert not await store.put_schedule(other, "r0", audit=entry(Action.UPDATE_SCHEDULE))
-        assert not await store.delete_schedule(TENANT, "no", audit=entry(Action.DELETE_SCHEDULE))
-        assert await store.put_record(record, 7, audit=entry(Action.UPDATE_TASK)) is None
-        assert not await store.delete_record(TENANT, "tasks", "t2", audit=entry(Action.DELETE_TASK))
-        assert not await store.delete_endpoint(TENANT, "no", audit=entry(Action.DELETE_WEBHOOK))
+        assert not await store.schedules.put_schedule(
+            other, None, audit=entry(Action.CREATE_SCHEDULE)
+        )
+        assert not await store.schedules.put_schedule(
+            other, "r0", audit=entry(Action.UPDATE_SCHEDULE)
+        )
+        assert not await store.schedules.delete_schedule(
+            TENANT, "no", audit=entry(Action.DELETE_SCHEDULE)
+        )
+        assert await store.records.put_record(record, 7, audit=entry(Action.UPDATE_TASK)) is None
+        assert not await store.records.delete_record(
+            TENANT, "tasks", "t2", audit=entry(Action.DELETE_TASK)
+        )
+        assert not await store.webhooks.delete_endpoint(
+            TENANT, "no", audit=entry(Action.DELETE_WEBHOOK)
+        )
         again = WebhookSecret("whsec_b", NOW)
         rotated = entry(Action.ROTATE_WEBHOOK)
-        assert not await store.put_secret(TENANT, "", again, NOW, first=True, audit=rotated)
+        assert not await store.webhooks.put_secret(
+            TENANT, "", again, NOW, first=True, audit=rotated
+        )
         assert await listed(store) == []
 
     async def test_a_tenant_that_comes_with_its_key_has_an_entry(self, store: Store) -> None:
         """The first key makes the tenant; the second finds it."""
         first, second = entry(Action.CREATE_KEY), entry(Action.CREATE_KEY)
         new, there = entry(Action.CREATE_TENANT), entry(Action.CREATE_TENANT)
-        await store.add_key(KEY, audit=first, tenant_audit=new)
-        await store.add_key(KEY._replace(id="ba9876543210"), audit=second, tenant_audit=there)
+        await store.access.add_key(KEY, audit=first, tenant_audit=new)
+        await store.access.add_key(
+            KEY._replace(id="ba9876543210"), audit=second, tenant_audit=there
+        )
         assert await listed(store) == sorted([first, new, second], key=lambda each: each.id)
 
     async def test_entries_are_listed_newest_first_in_pages(self, store: Store) -> None:
@@ -119,12 +137,12 @@ class AuditConformance(Conformance):
         made = []
         for number in range(6):
             made.append(entry(Action.UPDATE_TENANT, tenant=f"t{number % 2}"))
-            await store.put_tenant(Tenant("acme"), audit=made[-1])
-        first = await store.list_audit(AuditFilter(limit=4))
-        rest = await store.list_audit(AuditFilter(before=first[-1].id, limit=4))
+            await store.access.put_tenant(Tenant("acme"), audit=made[-1])
+        first = await store.audit.list_entries(AuditFilter(limit=4))
+        rest = await store.audit.list_entries(AuditFilter(before=first[-1].id, limit=4))
         assert [*first, *rest] == made[::-1]
-        assert await store.list_audit(AuditFilter("t1", limit=2)) == [made[5], made[3]]
-        assert await store.list_audit(AuditFilter("t1", before=made[3].id)) == [made[1]]
+        assert await store.audit.list_entries(AuditFilter("t1", limit=2)) == [made[5], made[3]]
+        assert await store.audit.list_entries(AuditFilter("t1", before=made[3].id)) == [made[1]]
         assert await listed(store, since=made[2].id, before=made[4].id) == made[2:4]
         assert await listed(store, tenant="t0", since=made[2].id) == made[2::2]
 
@@ -134,7 +152,7 @@ class AuditConformance(Conformance):
         key = entry(Action.CREATE_KEY, "k1")
         gone = entry(Action.REVOKE_KEY, "k1", tenant="acme")
         for each in (mine, key, gone):
-            await store.put_tenant(Tenant("acme"), audit=each)
+            await store.access.put_tenant(Tenant("acme"), audit=each)
         for tenant in (None, TENANT):
             assert await listed(store, tenant=tenant, actor="cli") == [mine]
             assert await listed(store, tenant=tenant, action=str(Action.CREATE_KEY)) == [key]
@@ -147,36 +165,36 @@ class AuditConformance(Conformance):
         ids = [first_ulid_at(NOW + number) for number in range(5)]
         for number, id_ in enumerate(ids):
             old = entry(Action.UPDATE_TENANT, tenant=f"t{number % 2}", id=id_)
-            await store.put_tenant(Tenant("acme"), audit=old)
-        assert await store.delete_audit(ids[4], 3) == 3
-        assert await store.delete_audit(ids[4], 3) == 1
-        assert await store.delete_audit(ids[4], 3) == 0
+            await store.access.put_tenant(Tenant("acme"), audit=old)
+        assert await store.audit.delete_entries(ids[4], 3) == 3
+        assert await store.audit.delete_entries(ids[4], 3) == 1
+        assert await store.audit.delete_entries(ids[4], 3) == 0
         assert [each.id for each in await listed(store)] == ids[4:]
 
     async def test_the_last_use_of_keys_is_kept(self, store: Store) -> None:
         """At most once a minute, and never backwards; the epoch stays."""
         other = KEY._replace(id="ba9876543210", tenant="other")
-        await store.add_key(KEY)
-        await store.add_key(other)
-        epoch = (await store.access()).epoch
+        await store.access.add_key(KEY)
+        await store.access.add_key(other)
+        epoch = (await store.access.get_state()).epoch
 
         async def last_used() -> list[int | None]:
-            return [key.last_used_at for key in await store.list_keys()]
+            return [key.last_used_at for key in await store.access.list_keys()]
 
         assert await last_used() == [None, None]
         gone = KeyUse("acme", "000000000000", NOW)
         stranger = KeyUse("other", KEY.id, NOW)
-        await store.touch_keys([KeyUse("acme", KEY.id, NOW), gone, stranger], MINUTE)
+        await store.access.touch_keys([KeyUse("acme", KEY.id, NOW), gone, stranger], MINUTE)
         assert await last_used() == [NOW, None]
         late = NOW + MINUTE
         uses = [KeyUse("acme", KEY.id, late - 1), KeyUse("other", other.id, late)]
-        await store.touch_keys(uses, MINUTE)
+        await store.access.touch_keys(uses, MINUTE)
         assert await last_used() == [NOW, late]
-        await store.touch_keys([KeyUse("acme", KEY.id, late)], MINUTE)
-        await store.touch_keys([KeyUse("other", other.id, NOW)], MINUTE)
+        await store.access.touch_keys([KeyUse("acme", KEY.id, late)], MINUTE)
+        await store.access.touch_keys([KeyUse("other", other.id, NOW)], MINUTE)
         assert await last_used() == [late, late]
-        await store.touch_keys([], MINUTE)
-        found = await store.get_key(KEY.id)
+        await store.access.touch_keys([], MINUTE)
+        found = await store.access.get_key(KEY.id)
         assert found is not None
         assert found[0].last_used_at == late
-        assert (await store.access()).epoch == epoch
+        assert (await store.access.get_state()).epoch == epoch

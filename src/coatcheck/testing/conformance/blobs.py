@@ -41,20 +41,20 @@ def artifact(name: str, key: str, size: int = 5) -> Artifact:
 async def large_job(store: Store, key: str = "in") -> JobInsert:
     """Return a job whose input is in a blob that is noted, and that is not submitted yet."""
     job = new_job()
-    await store.reserve_blob(BlobName(TENANT, job.id, key), LATER)
+    await store.files.reserve_blob(BlobName(TENANT, job.id, key), LATER)
     return job._replace(input=reference(key))
 
 
 async def reserve(store: Store, lease: Lease, key: str) -> BlobName:
     """Note a blob of a running job."""
     blob = BlobName(lease.tenant, lease.job_id, key)
-    await store.reserve_blob(blob, LATER)
+    await store.files.reserve_blob(blob, LATER)
     return blob
 
 
 async def unneeded(store: Store, now: int = LATER) -> list[str]:
     """Return the keys of what is to be removed."""
-    return sorted(blob.key for blob in await store.unneeded_blobs(now, 1_000))
+    return sorted(blob.key for blob in await store.files.start_blob_removal(now, 1_000))
 
 
 class BlobConformance(Conformance):
@@ -66,19 +66,19 @@ class BlobConformance(Conformance):
         assert await unneeded(store, LATER - 1) == []
         assert await unneeded(store) == ["in"]
         with pytest.raises(BlobGone):
-            await store.submit(job, NOW)
-        assert await store.list_jobs(JobFilter(TENANT)) == []
+            await store.jobs.submit(job, NOW)
+        assert await store.jobs.list_jobs(JobFilter(TENANT)) == []
         assert await unneeded(store) == ["in"], "until it is forgotten"
-        await store.forget_blobs([BlobName(TENANT, job.id, "in")])
+        await store.files.finish_blob_removal([BlobName(TENANT, job.id, "in")])
         assert await unneeded(store) == []
         with pytest.raises(BlobGone):
-            await store.submit(job, NOW)
+            await store.jobs.submit(job, NOW)
 
     async def test_a_job_keeps_the_blob_of_its_input(self, store: Store, worker: str) -> None:
         """Whoever claims it gets the reference as it is."""
         job = await large_job(store)
-        await store.submit(job, NOW)
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         assert await unneeded(store) == []
         [claimed] = await claim(store)
         assert claimed.input == job.input
@@ -117,7 +117,7 @@ class BlobConformance(Conformance):
         small, large = await run_job(store), await run_job(store)
         await reserve(store, large, "out")
         ends = [Settlement(small, Succeeded("1")), Settlement(large, Succeeded(reference("out")))]
-        assert await store.settle(ends, NOW) == [True, True]
+        assert await store.workers.settle(ends, NOW) == [True, True]
         assert await unneeded(store) == []
 
     async def test_a_spawned_job_keeps_the_blob_of_its_input(
@@ -127,8 +127,8 @@ class BlobConformance(Conformance):
         lease = await run_job(store)
         child, late = await large_job(store), await large_job(store, "late")
         stale = lease._replace(fence=lease.fence - 1)
-        assert not await store.report(stale, Report(children=(late,)), NOW)
-        assert await store.report(lease, Report(children=(child,)), NOW)
+        assert not await store.workers.report(stale, Report(children=(late,)), NOW)
+        assert await store.workers.report(lease, Report(children=(child,)), NOW)
         assert await unneeded(store) == ["late"]
         [claimed] = await claim(store)
         assert claimed.input == child.input
@@ -140,7 +140,7 @@ class BlobConformance(Conformance):
         lease = await run_job(store)
         said = Report(phase="spawning", children=(new_job(input=reference("never-noted")),))
         with pytest.raises(BlobGone):
-            await store.report(lease, said, NOW)
+            await store.workers.report(lease, said, NOW)
         assert (await job_of(store, lease)).phase is None
         assert await claim(store) == []
 
@@ -149,19 +149,19 @@ class BlobConformance(Conformance):
         source = await large_job(store, "source")
         lease = await run_job(store, source)
         fork = (await large_job(store, "fork"))._replace(forked_from=source.id)
-        await store.fork(source.id, 0, fork, NOW)
+        await store.jobs.fork(source.id, 0, fork, NOW)
         assert await unneeded(store) == []
         await settle(store, lease, Succeeded("1"))
-        await store.delete(TENANT, source.id, NOW)
+        await store.jobs.delete(TENANT, source.id, NOW)
         assert await unneeded(store) == ["source"]
 
     async def test_a_batch_keeps_its_blobs(self, store: Store) -> None:
         """However many jobs it has."""
         jobs = [new_job() for _ in range(250)]
         jobs[3], jobs[203] = await large_job(store, "three"), await large_job(store, "two-hundred")
-        await store.submit_batch(sorted(jobs), NOW)
+        await store.jobs.submit_batch(sorted(jobs), NOW)
         assert await unneeded(store) == []
-        assert (await store.get(TENANT, jobs[203].id)).id == jobs[203].id
+        assert (await store.jobs.get(TENANT, jobs[203].id)).id == jobs[203].id
 
     async def test_a_batch_whose_blob_is_gone_is_not_taken(self, store: Store) -> None:
         """None of it."""
@@ -169,63 +169,65 @@ class BlobConformance(Conformance):
         for others in (1, 250):
             jobs = [*(new_job() for _ in range(others)), missing]
             with pytest.raises(BlobGone):
-                await store.submit_batch(jobs, NOW)
-        assert await store.list_jobs(JobFilter(TENANT)) == []
+                await store.jobs.submit_batch(jobs, NOW)
+        assert await store.jobs.list_jobs(JobFilter(TENANT)) == []
 
     async def test_of_two_submits_under_one_key_one_keeps_its_blob(self, store: Store) -> None:
         """The other's is removed in time."""
         first, second = await large_job(store, "first"), await large_job(store, "second")
         once = Idempotency("key", "fingerprint", LATER * 2)
-        assert await store.submit(first, NOW, once) is None
-        assert await store.submit(second, NOW, once) is not None
+        assert await store.jobs.submit(first, NOW, once) is None
+        assert await store.jobs.submit(second, NOW, once) is not None
         assert await unneeded(store) == ["second"]
 
     async def test_a_deleted_job_lets_go_of_its_blobs(self, store: Store, worker: str) -> None:
         """At once, and the receipt counts them."""
         job = await large_job(store)
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         lease = await reclaim(store, job.id)
         await reserve(store, lease, "file")
-        await store.keep_artifact(lease, artifact("a.txt", "file"))
+        await store.files.record_artifact(lease, artifact("a.txt", "file"))
         await reserve(store, lease, "out")
         await settle(store, lease, Succeeded(reference("out")))
-        deleted = await store.delete(TENANT, job.id, NOW)
+        deleted = await store.jobs.delete(TENANT, job.id, NOW)
         assert (deleted.payloads, deleted.artifacts, deleted.blobs) == (2, 1, 3)
         assert await unneeded(store, NOW) == ["file", "in", "out"]
 
     async def test_an_expired_job_lets_go_of_its_blobs(self, store: Store, worker: str) -> None:
         """Whatever it has kept."""
         job = await large_job(store)
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         lease = await reclaim(store, job.id)
         await reserve(store, lease, "file")
-        await store.keep_artifact(lease, artifact("a.txt", "file"))
+        await store.files.record_artifact(lease, artifact("a.txt", "file"))
         await settle(store, lease, Succeeded("1"))
         expires_at = (await job_of(store, lease)).expires_at
         assert expires_at is not None
-        assert (await store.sweep(expires_at)).deleted == 1
+        assert (await store.maintenance.sweep(expires_at)).deleted == 1
         assert await unneeded(store, NOW) == ["file", "in"]
 
     async def test_what_a_job_keeps_cannot_be_forgotten(self, store: Store) -> None:
         """Who is late with the removal of something else does no harm."""
         job = await large_job(store)
-        await store.submit(job, NOW)
-        await store.forget_blobs([BlobName(TENANT, job.id, "in")])
-        await store.cancel(TENANT, job.id, NOW)
-        assert (await store.delete(TENANT, job.id, NOW)).blobs == 1
+        await store.jobs.submit(job, NOW)
+        await store.files.finish_blob_removal([BlobName(TENANT, job.id, "in")])
+        await store.jobs.cancel(TENANT, job.id, NOW)
+        assert (await store.jobs.delete(TENANT, job.id, NOW)).blobs == 1
 
     async def test_files_are_listed_with_their_job(self, store: Store, worker: str) -> None:
         """By name, wherever the job is read; another job has none of them."""
         lease = await run_job(store)
         for name in ("b.txt", "a.txt"):
             await reserve(store, lease, f"key-{name}")
-            assert await store.keep_artifact(lease, artifact(name, f"key-{name}", size=2**40))
+            assert await store.files.record_artifact(
+                lease, artifact(name, f"key-{name}", size=2**40)
+            )
         other = new_job()
-        await store.submit(other, NOW)
+        await store.jobs.submit(other, NOW)
         files = tuple(artifact(n, f"key-{n}", size=2**40) for n in ("a.txt", "b.txt"))
         assert (await job_of(store, lease)).artifacts == files
-        assert (await store.get_many([(TENANT, lease.job_id)]))[0].artifacts == files
-        listed = {job.id: job.artifacts for job in await store.list_jobs(JobFilter(TENANT))}
+        assert (await store.jobs.get_many([(TENANT, lease.job_id)]))[0].artifacts == files
+        listed = {job.id: job.artifacts for job in await store.jobs.list_jobs(JobFilter(TENANT))}
         assert listed == {lease.job_id: files, other.id: ()}
 
     async def test_a_file_of_the_same_name_replaces_the_other(
@@ -234,12 +236,12 @@ class BlobConformance(Conformance):
         """In a later attempt too; the bytes of the first are removed."""
         lease = await run_job(store)
         await reserve(store, lease, "old")
-        await store.keep_artifact(lease, artifact("a.txt", "old"))
+        await store.files.record_artifact(lease, artifact("a.txt", "old"))
         await settle(store, lease, Errored(BOOM, 0))
         lease = await reclaim(store, lease.job_id)
         await reserve(store, lease, "new")
-        assert await store.keep_artifact(lease, artifact("a.txt", "new"))
-        assert await store.keep_artifact(lease, artifact("a.txt", "new")), "told twice"
+        assert await store.files.record_artifact(lease, artifact("a.txt", "new"))
+        assert await store.files.record_artifact(lease, artifact("a.txt", "new")), "told twice"
         assert [file.key for file in (await job_of(store, lease)).artifacts] == ["new"]
         assert await unneeded(store) == ["old"]
 
@@ -248,44 +250,44 @@ class BlobConformance(Conformance):
         lease = await run_job(store)
         small, _ = small_file((TENANT, lease.job_id), "a.txt", "text/plain", b"hello", NOW)
         assert small.row == (TENANT, lease.job_id, "a.txt")
-        assert await store.keep_artifact(lease, small, "aGVsbG8=")
+        assert await store.files.record_artifact(lease, small, "aGVsbG8=")
         assert (await job_of(store, lease)).artifacts == (small,)
-        assert await store.artifact_content(*small.row) == "aGVsbG8="
-        assert await store.artifact_content(TENANT, lease.job_id, "b.txt") is None
+        assert await store.files.get_artifact_content(*small.row) == "aGVsbG8="
+        assert await store.files.get_artifact_content(TENANT, lease.job_id, "b.txt") is None
         await reserve(store, lease, "large")
-        assert await store.keep_artifact(lease, artifact("a.txt", "large"))
-        assert await store.artifact_content(*small.row) is None
-        assert await store.keep_artifact(lease, small, "aGV5")
+        assert await store.files.record_artifact(lease, artifact("a.txt", "large"))
+        assert await store.files.get_artifact_content(*small.row) is None
+        assert await store.files.record_artifact(lease, small, "aGV5")
         assert await unneeded(store, NOW) == ["large"]
         await settle(store, lease, Succeeded("1"))
-        assert (await store.delete(TENANT, lease.job_id, NOW)).artifacts == 1
-        assert await store.artifact_content(*small.row) is None
+        assert (await store.jobs.delete(TENANT, lease.job_id, NOW)).artifacts == 1
+        assert await store.files.get_artifact_content(*small.row) is None
 
     async def test_a_small_file_is_written_with_a_report(self, store: Store, worker: str) -> None:
         """And with an attempt's end, in place of the one that had the name."""
         lease = await run_job(store)
         await reserve(store, lease, "large")
-        assert await store.keep_artifact(lease, artifact("a.txt", "large"))
+        assert await store.files.record_artifact(lease, artifact("a.txt", "large"))
         job = (TENANT, lease.job_id)
         first = small_file(job, "a.txt", "text/plain", b"hello", NOW)
         second = small_file(job, "a.txt", "text/plain", b"bye", NOW)
         other = small_file(job, "b.txt", "text/plain", b"", NOW)
         said = Report(phase="writing", files=(first,))
         stale = lease._replace(fence=lease.fence - 1)
-        assert not await store.report(stale, said, NOW)
+        assert not await store.workers.report(stale, said, NOW)
         assert [file.key for file in (await job_of(store, lease)).artifacts] == ["large"]
-        assert await store.report(lease, said, NOW)
+        assert await store.workers.report(lease, said, NOW)
         assert (await job_of(store, lease)).artifacts == (first.artifact,)
-        assert await store.artifact_content(*job, "a.txt") == first.content
+        assert await store.files.get_artifact_content(*job, "a.txt") == first.content
         assert await unneeded(store, NOW) == ["large"]
         end = Settlement(lease, Succeeded("1"), Report(files=(second, other)))
-        assert await store.settle([end], NOW) == [True]
-        assert await store.settle([end], NOW) == [True], "told twice"
+        assert await store.workers.settle([end], NOW) == [True]
+        assert await store.workers.settle([end], NOW) == [True], "told twice"
         ended = await job_of(store, lease)
         assert ended.state is State.SUCCEEDED
         assert ended.artifacts == (second.artifact, other.artifact)
-        assert await store.artifact_content(*job, "a.txt") == second.content
-        assert await store.artifact_content(*job, "b.txt") == ""
+        assert await store.files.get_artifact_content(*job, "a.txt") == second.content
+        assert await store.files.get_artifact_content(*job, "b.txt") == ""
 
     async def test_of_ends_that_are_settled_together_each_has_its_files(
         self, store: Store, worker: str
@@ -301,7 +303,7 @@ class BlobConformance(Conformance):
             Settlement(leases[1], GaveUp(Failure("bad", "no")), Report(files=(files[1],))),
             Settlement(leases[2], Succeeded("3")),
         ]
-        assert await store.settle(ends, NOW) == [True] * 3
+        assert await store.workers.settle(ends, NOW) == [True] * 3
         for lease, kept in zip(leases, [*((file.artifact,) for file in files), ()], strict=True):
             assert (await job_of(store, lease)).artifacts == kept
 
@@ -310,18 +312,18 @@ class BlobConformance(Conformance):
         lease = await run_job(store)
         await reserve(store, lease, "file")
         stale = lease._replace(fence=lease.fence - 1)
-        assert not await store.keep_artifact(stale, artifact("a.txt", "file"))
+        assert not await store.files.record_artifact(stale, artifact("a.txt", "file"))
         await settle(store, lease, Succeeded("1"))
-        assert not await store.keep_artifact(lease, artifact("a.txt", "file"))
+        assert not await store.files.record_artifact(lease, artifact("a.txt", "file"))
         assert (await job_of(store, lease)).artifacts == ()
-        assert (await store.counters())["stale_writes"] == 2
+        assert (await store.maintenance.read_counters())["stale_writes"] == 2
         assert await unneeded(store) == ["file"]
 
     async def test_a_file_whose_blob_is_gone_is_not_listed(self, store: Store, worker: str) -> None:
         """Nothing changes."""
         lease = await run_job(store)
         with pytest.raises(BlobGone):
-            await store.keep_artifact(lease, artifact("a.txt", "never-noted"))
+            await store.files.record_artifact(lease, artifact("a.txt", "never-noted"))
         assert (await job_of(store, lease)).artifacts == ()
 
     async def test_a_job_leaves_only_so_many_files(self, store: Store, worker: str) -> None:
@@ -329,9 +331,9 @@ class BlobConformance(Conformance):
         lease = await run_job(store)
         for number in range(MOST_OF_A_JOB):
             await reserve(store, lease, f"key-{number}")
-            await store.keep_artifact(lease, artifact(f"{number}.txt", f"key-{number}"))
+            await store.files.record_artifact(lease, artifact(f"{number}.txt", f"key-{number}"))
         await reserve(store, lease, "more")
         with pytest.raises(Conflict):
-            await store.keep_artifact(lease, artifact("more.txt", "more"))
-        assert await store.keep_artifact(lease, artifact("0.txt", "more"))
+            await store.files.record_artifact(lease, artifact("more.txt", "more"))
+        assert await store.files.record_artifact(lease, artifact("0.txt", "more"))
         assert len((await job_of(store, lease)).artifacts) == MOST_OF_A_JOB

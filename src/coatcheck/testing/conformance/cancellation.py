@@ -32,21 +32,21 @@ class CancelConformance(Conformance):
     async def test_a_queued_job_is_cancelled_at_once(self, store: Store, worker: str) -> None:
         """Nobody runs it, so nobody needs to be asked."""
         job = new_job(terms=Terms(keep_failed_ms=50))
-        await store.submit(job, NOW)
-        cancelled = await store.cancel(TENANT, job.id, NOW + 1)
+        await store.jobs.submit(job, NOW)
+        cancelled = await store.jobs.cancel(TENANT, job.id, NOW + 1)
 
         assert (cancelled.state, cancelled.reason) == (State.CANCELLED, Reason.CANCELLED)
         assert (cancelled.finished_at, cancelled.expires_at) == (NOW + 1, NOW + 51)
-        assert await store.get(TENANT, job.id) == cancelled
+        assert await store.jobs.get(TENANT, job.id) == cancelled
         assert await states_of(store, job.id) == ["queued", "cancelled"]
         assert await claim(store) == []
 
     async def test_a_delayed_job_is_cancelled_at_once(self, store: Store, worker: str) -> None:
         """It leaves no due time behind."""
         job = new_job(run_at=NOW + 1_000)
-        await store.submit(job, NOW)
-        assert (await store.cancel(TENANT, job.id, NOW)).state is State.CANCELLED
-        late = await store.claim(worker, ["mail"], 10, NOW + 2_000)
+        await store.jobs.submit(job, NOW)
+        assert (await store.jobs.cancel(TENANT, job.id, NOW)).state is State.CANCELLED
+        late = await store.workers.claim(worker, ["mail"], 10, NOW + 2_000)
         assert (late.claims, late.next_due) == ([], None)
 
     async def test_a_job_between_two_attempts_is_cancelled_at_once(
@@ -55,13 +55,13 @@ class CancelConformance(Conformance):
         """Its last error stays to be read."""
         lease = await run_job(store)
         await settle(store, lease, Errored(BOOM, retry_after_ms=1_000), NOW)
-        cancelled = await store.cancel(TENANT, lease.job_id, NOW)
+        cancelled = await store.jobs.cancel(TENANT, lease.job_id, NOW)
         assert (cancelled.state, cancelled.error) == (State.CANCELLED, BOOM)
 
     async def test_a_running_job_is_asked_to_stop(self, store: Store, worker: str) -> None:
         """It runs on; its worker finds it among the cancel requests."""
         lease = await run_job(store)
-        asked = await store.cancel(TENANT, lease.job_id, NOW + 1)
+        asked = await store.jobs.cancel(TENANT, lease.job_id, NOW + 1)
         assert (asked.state, asked.cancel_requested) == (State.RUNNING, True)
         assert (asked.worker, asked.fence) == (worker, lease.fence)
         assert await cancel_requests(store, worker) == [lease]
@@ -69,8 +69,8 @@ class CancelConformance(Conformance):
     async def test_asking_twice_is_asking_once(self, store: Store, worker: str) -> None:
         """The second request changes nothing and adds no event."""
         lease = await run_job(store)
-        asked = await store.cancel(TENANT, lease.job_id, NOW)
-        assert await store.cancel(TENANT, lease.job_id, NOW + 1) == asked
+        asked = await store.jobs.cancel(TENANT, lease.job_id, NOW)
+        assert await store.jobs.cancel(TENANT, lease.job_id, NOW + 1) == asked
         assert await cancel_requests(store, worker) == [lease]
 
     async def test_each_worker_sees_its_own_requests(
@@ -80,7 +80,7 @@ class CancelConformance(Conformance):
         mine = [await run_job(store) for _ in range(3)]
         theirs = await run_job(store, worker=OTHER_WORKER)
         for lease in (mine[0], mine[2], theirs):
-            await store.cancel(TENANT, lease.job_id, NOW)
+            await store.jobs.cancel(TENANT, lease.job_id, NOW)
         assert set(await cancel_requests(store, worker)) == {mine[0], mine[2]}
         assert await cancel_requests(store, other_worker) == [theirs]
         assert await cancel_requests(store, "nobody") == []
@@ -91,7 +91,7 @@ class CancelConformance(Conformance):
     ) -> None:
         """A settled job is no longer asked to stop."""
         lease = await run_job(store)
-        await store.cancel(TENANT, lease.job_id, NOW)
+        await store.jobs.cancel(TENANT, lease.job_id, NOW)
         await settle(store, lease, outcome, NOW)
         assert await cancel_requests(store, worker) == []
 
@@ -103,24 +103,24 @@ class CancelConformance(Conformance):
         lease = await run_job(store)
         await settle(store, lease, outcome, NOW)
         before = await job_of(store, lease)
-        assert await store.cancel(TENANT, lease.job_id, NOW + 1) == before
+        assert await store.jobs.cancel(TENANT, lease.job_id, NOW + 1) == before
         assert await job_of(store, lease) == before
 
     async def test_it_is_cancelled_by_public_id(self, store: Store) -> None:
         """A surface cancels by the id it shows."""
-        await store.submit(new_job(public_id="r_42"), NOW)
-        assert (await store.cancel(TENANT, "r_42", NOW)).state is State.CANCELLED
+        await store.jobs.submit(new_job(public_id="r_42"), NOW)
+        assert (await store.jobs.cancel(TENANT, "r_42", NOW)).state is State.CANCELLED
 
     async def test_a_job_that_is_not_there_is_not_cancelled(self, store: Store) -> None:
         """Unknown, somebody else's, or gone."""
         job = new_job(tenant="acme", terms=Terms(keep_failed_ms=1))
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         for tenant, job_id in ((TENANT, new_id()), ("umbrella", job.id)):
             with pytest.raises(NotFound):
-                await store.cancel(tenant, job_id, NOW)
-        assert (await store.get("acme", job.id)).state is State.QUEUED
+                await store.jobs.cancel(tenant, job_id, NOW)
+        assert (await store.jobs.get("acme", job.id)).state is State.QUEUED
 
-        await store.cancel("acme", job.id, NOW)
-        await store.sweep(NOW + 10)
+        await store.jobs.cancel("acme", job.id, NOW)
+        await store.maintenance.sweep(NOW + 10)
         with pytest.raises(Gone):
-            await store.cancel("acme", job.id, NOW + 10)
+            await store.jobs.cancel("acme", job.id, NOW + 10)

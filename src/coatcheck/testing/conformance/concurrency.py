@@ -35,7 +35,7 @@ class ConcurrencyConformance(Conformance):
     ) -> None:
         """Claims that overlap bring each job to exactly one of them."""
         jobs = [new_job(kind) for _ in range(100) for kind in ("mail", "chart")]
-        await store.submit_batch(jobs, NOW)
+        await store.jobs.submit_batch(jobs, NOW)
         claims = await asyncio.gather(
             *(
                 claim(store, "mail", "chart", worker=name, limit=9)
@@ -52,14 +52,14 @@ class ConcurrencyConformance(Conformance):
     async def test_submits_of_one_id_make_one_job(self, store: Store) -> None:
         """A caller that is in doubt may repeat itself at once."""
         job = new_job(public_id="r_42")
-        await asyncio.gather(*(store.submit(job, NOW) for _ in range(20)))
+        await asyncio.gather(*(store.jobs.submit(job, NOW) for _ in range(20)))
         assert len(await everything(store)) == 1
         assert await states_of(store, job.id) == ["queued"]
 
     async def test_one_public_id_goes_to_one_of_many(self, store: Store) -> None:
         """The others are refused."""
         answers = await asyncio.gather(
-            *(store.submit(new_job(public_id="r_42"), NOW) for _ in range(10)),
+            *(store.jobs.submit(new_job(public_id="r_42"), NOW) for _ in range(10)),
             return_exceptions=True,
         )
         assert sum(answer is None for answer in answers) == 1
@@ -70,19 +70,19 @@ class ConcurrencyConformance(Conformance):
         self, store: Store, worker: str
     ) -> None:
         """Conflicts, stale writes and unknown jobs among writes that succeed, all at once."""
-        await store.submit(new_job("chart", public_id="taken"), NOW)
+        await store.jobs.submit(new_job("chart", public_id="taken"), NOW)
         lease = await run_job(store)
         good = [new_job() for _ in range(30)]
         calls = []
         for n, job in enumerate(good):
-            calls.append(store.submit(job, NOW))
+            calls.append(store.jobs.submit(job, NOW))
             if n % 3 == 0:
-                calls.append(store.submit(new_job(public_id="taken"), NOW))
+                calls.append(store.jobs.submit(new_job(public_id="taken"), NOW))
             if n % 5 == 0:
-                calls.append(store.submit_batch([new_job(), new_job(public_id="taken")], NOW))
+                calls.append(store.jobs.submit_batch([new_job(), new_job(public_id="taken")], NOW))
         answers = await asyncio.gather(
             *calls,
-            store.cancel(TENANT, new_id(), NOW),
+            store.jobs.cancel(TENANT, new_id(), NOW),
             settle(store, lease._replace(fence=99), Succeeded("1"), NOW),
             settle(store, lease, Succeeded("2"), NOW),
             return_exceptions=True,
@@ -134,7 +134,7 @@ class ConcurrencyConformance(Conformance):
         """The job was running, so its success stands, asked to stop or not."""
         leases = [await run_job(store) for _ in range(10)]
         await asyncio.gather(
-            *(store.cancel(TENANT, lease.job_id, NOW) for lease in leases),
+            *(store.jobs.cancel(TENANT, lease.job_id, NOW) for lease in leases),
             *(settle(store, lease, Succeeded("1"), NOW) for lease in leases),
         )
         for lease in leases:
@@ -151,7 +151,7 @@ class ConcurrencyConformance(Conformance):
         *settled, lost = await asyncio.gather(
             *(settle(store, lease, Succeeded("1"), NOW) for lease in leases[:10]),
             *(settle(store, lease, Succeeded("1"), NOW) for lease in leases[10:]),
-            store.remove_worker(worker, None, NOW),
+            store.workers.remove_worker(worker, None, NOW),
         )
         assert lost == settled.count(False)
         for lease, answer in zip(leases, settled, strict=True):
@@ -162,13 +162,15 @@ class ConcurrencyConformance(Conformance):
         """Of many that want to be the first, one is."""
         answers = await asyncio.gather(
             *(
-                store.put_record(Record(TENANT, "c", "k", str(n), 0, NOW), expected_version=0)
+                store.records.put_record(
+                    Record(TENANT, "c", "k", str(n), 0, NOW), expected_version=0
+                )
                 for n in range(10)
             )
         )
         written = [answer for answer in answers if answer is not None]
         assert len(written) == 1
-        assert await store.get_record(TENANT, "c", "k", NOW) == written[0]
+        assert await store.records.get_record(TENANT, "c", "k", NOW) == written[0]
 
     async def test_a_store_that_is_open_answers_a_ping(self, store: Store) -> None:
         """It can be written to."""
@@ -177,7 +179,7 @@ class ConcurrencyConformance(Conformance):
     async def test_closing_finishes_the_writes_under_way(self, store: Store) -> None:
         """Each is answered: done, or refused as unavailable; nobody is left waiting."""
         jobs = [new_job() for _ in range(50)]
-        calls = [asyncio.ensure_future(store.submit(job, NOW)) for job in jobs]
+        calls = [asyncio.ensure_future(store.jobs.submit(job, NOW)) for job in jobs]
         answers = asyncio.gather(*calls, return_exceptions=True)
         await asyncio.sleep(0)  # let every call begin
         await store.close()

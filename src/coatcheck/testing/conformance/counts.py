@@ -16,7 +16,9 @@ from coatcheck.testing.conformance.arrange import (
 
 async def ahead(store: Store, job_id: str, *kinds: str, most: int = 1000) -> int:
     """Count what is before a job."""
-    return await store.ahead_of(await store.get(TENANT, job_id), kinds or ("mail",), most)
+    return await store.queues.count_ahead(
+        await store.jobs.get(TENANT, job_id), kinds or ("mail",), most
+    )
 
 
 class CountConformance(Conformance):
@@ -26,7 +28,7 @@ class CountConformance(Conformance):
         """Older ones of the same priority, and all of a higher one."""
         jobs = [new_job(priority=priority) for priority in (0, 0, 5, 0, -1)]
         for job in jobs:
-            await store.submit(job, NOW)
+            await store.jobs.submit(job, NOW)
         assert [await ahead(store, job.id) for job in jobs] == [1, 2, 0, 3, 4]
 
         await claim(store, limit=2)
@@ -34,43 +36,43 @@ class CountConformance(Conformance):
 
     async def test_only_what_is_due_in_the_same_queue_counts(self, store: Store) -> None:
         """Neither delayed jobs nor other queues."""
-        await store.submit(new_job(queue="other"), NOW)
-        await store.submit(new_job(run_at=NOW + 1), NOW)
-        await store.submit(new_job(), NOW)
+        await store.jobs.submit(new_job(queue="other"), NOW)
+        await store.jobs.submit(new_job(run_at=NOW + 1), NOW)
+        await store.jobs.submit(new_job(), NOW)
         job = new_job()
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         assert await ahead(store, job.id) == 1
 
     async def test_other_tenants_take_turns_and_are_not_counted(self, store: Store) -> None:
         """But all that is more urgent is, and so are all keys of its own tenant."""
-        await store.submit_batch([new_job(tenant="acme") for _ in range(5)], NOW)
-        await store.submit(new_job(tenant="acme", priority=1), NOW)
-        await store.submit_batch([new_job(limit_key=key) for key in "abb"], NOW)
+        await store.jobs.submit_batch([new_job(tenant="acme") for _ in range(5)], NOW)
+        await store.jobs.submit(new_job(tenant="acme", priority=1), NOW)
+        await store.jobs.submit_batch([new_job(limit_key=key) for key in "abb"], NOW)
         job = new_job(limit_key="b")
-        await store.submit_batch([job, new_job(limit_key="a")], NOW)
+        await store.jobs.submit_batch([job, new_job(limit_key="a")], NOW)
         assert await ahead(store, job.id) == 4
 
     async def test_only_the_named_kinds_count(self, store: Store) -> None:
         """Each once, however often it is named."""
         for kind in ("mail", "chart", "zip"):
-            await store.submit(new_job(kind), NOW)
+            await store.jobs.submit(new_job(kind), NOW)
         job = new_job()
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         assert await ahead(store, job.id, "mail", "chart", "mail") == 2
 
     async def test_it_counts_no_further_than_it_is_told(self, store: Store) -> None:
         """So that the cost is bounded."""
-        await store.submit_batch([new_job() for _ in range(20)], NOW)
+        await store.jobs.submit_batch([new_job() for _ in range(20)], NOW)
         job = new_job()
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         assert await ahead(store, job.id, most=7) == 7
 
     async def test_counts_add_up(self, store: Store) -> None:
         """From any number of callers, none lost."""
         await asyncio.gather(
-            *(store.count({"b": 1, "a": 2}) for _ in range(20)),
-            *(store.count({"a": 1, "b": 3}) for _ in range(20)),
+            *(store.maintenance.increment_counters({"b": 1, "a": 2}) for _ in range(20)),
+            *(store.maintenance.increment_counters({"a": 1, "b": 3}) for _ in range(20)),
         )
-        await store.count({})
-        counters = await store.counters()
+        await store.maintenance.increment_counters({})
+        counters = await store.maintenance.read_counters()
         assert (counters["a"], counters["b"]) == (60, 80)

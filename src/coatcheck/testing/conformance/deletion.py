@@ -26,45 +26,45 @@ class DeleteConformance(Conformance):
         lease = await run_job(store, new_job(labels='{"team":"blue"}'))
         await settle(store, lease, Succeeded('"done"'))
 
-        assert await store.delete(TENANT, lease.job_id, NOW) == DeletedJob(lease.job_id, 2, 3)
+        assert await store.jobs.delete(TENANT, lease.job_id, NOW) == DeletedJob(lease.job_id, 2, 3)
         with pytest.raises(Gone):
-            await store.get(TENANT, lease.job_id)
-        assert await store.events(TENANT, lease.job_id, 0, 10) == []
-        assert await store.list_jobs(JobFilter(TENANT)) == []
-        assert await store.list_jobs(JobFilter(TENANT, labels=(("team", "blue"),))) == []
+            await store.jobs.get(TENANT, lease.job_id)
+        assert await store.jobs.list_events(TENANT, lease.job_id, 0, 10) == []
+        assert await store.jobs.list_jobs(JobFilter(TENANT)) == []
+        assert await store.jobs.list_jobs(JobFilter(TENANT, labels=(("team", "blue"),))) == []
 
     async def test_it_is_deleted_once(self, store: Store) -> None:
         """Who comes second hears that it is gone."""
         job = new_job()
-        await store.submit(job, NOW)
-        await store.cancel(TENANT, job.id, NOW)
-        await store.delete(TENANT, job.id, NOW)
+        await store.jobs.submit(job, NOW)
+        await store.jobs.cancel(TENANT, job.id, NOW)
+        await store.jobs.delete(TENANT, job.id, NOW)
         with pytest.raises(Gone):
-            await store.delete(TENANT, job.id, NOW)
+            await store.jobs.delete(TENANT, job.id, NOW)
 
     async def test_a_job_that_has_not_ended_stays(self, store: Store, worker: str) -> None:
         """Queued or running: nothing is changed."""
         queued = new_job("chart")
-        await store.submit(queued, NOW)
+        await store.jobs.submit(queued, NOW)
         lease = await run_job(store)
         for job_id in (queued.id, lease.job_id):
-            before = await store.get(TENANT, job_id)
+            before = await store.jobs.get(TENANT, job_id)
             with pytest.raises(Conflict):
-                await store.delete(TENANT, job_id, NOW)
-            assert await store.get(TENANT, job_id) == before
+                await store.jobs.delete(TENANT, job_id, NOW)
+            assert await store.jobs.get(TENANT, job_id) == before
 
     async def test_an_unknown_job_is_not_deleted(self, store: Store) -> None:
         """As is another tenant's."""
         job = new_job()
-        await store.submit(job, NOW)
-        await store.cancel(TENANT, job.id, NOW)
+        await store.jobs.submit(job, NOW)
+        await store.jobs.cancel(TENANT, job.id, NOW)
         for tenant, job_id in ((TENANT, new_id()), ("acme", job.id)):
             with pytest.raises(NotFound):
-                await store.delete(tenant, job_id, NOW)
+                await store.jobs.delete(tenant, job_id, NOW)
 
     async def test_a_job_is_deleted_by_its_public_id(self, store: Store) -> None:
         """The receipt names its own id."""
         job = new_job(public_id="d-1")
-        await store.submit(job, NOW)
-        await store.cancel(TENANT, "d-1", NOW)
-        assert (await store.delete(TENANT, "d-1", NOW)).job_id == job.id
+        await store.jobs.submit(job, NOW)
+        await store.jobs.cancel(TENANT, "d-1", NOW)
+        assert (await store.jobs.delete(TENANT, "d-1", NOW)).job_id == job.id

@@ -39,8 +39,8 @@ from coatcheck.testing.conformance.webhooks import (
 
 async def take(store: Store, now: int = NOW, most: int = 100) -> list[DeliveryClaim]:
     """Have what is due handed out, up to so many of each lane."""
-    wanted = {lane.name: most for lane in await store.delivery_lanes()}
-    return await store.claim_deliveries(now, now + LEASE, wanted)
+    wanted = {lane.name: most for lane in await store.webhooks.list_delivery_lanes()}
+    return await store.webhooks.claim_deliveries(now, now + LEASE, wanted)
 
 
 def noted(claimed: DeliveryClaim, state: DeliveryState, **fields: Any) -> DeliveryResult:
@@ -53,7 +53,7 @@ def noted(claimed: DeliveryClaim, state: DeliveryState, **fields: Any) -> Delive
 async def delivered(store: Store, *claims: DeliveryClaim) -> None:
     """Note that deliveries were taken."""
     all_noted = [noted(each, DeliveryState.DELIVERED) for each in claims]
-    assert await store.note_deliveries(all_noted) == [True] * len(claims)
+    assert await store.webhooks.record_deliveries(all_noted) == [True] * len(claims)
 
 
 @pytest.mark.usefixtures("worker")
@@ -73,7 +73,7 @@ class DeliveryConformance(Conformance):
         assert (claimed.delivery.attempts, claimed.delivery.tries) == (1, 1)
         assert claimed.delivery.due_at == NOW + LEASE
         assert await take(store) == []
-        [lane] = await store.delivery_lanes()
+        [lane] = await store.webhooks.list_delivery_lanes()
         assert lane == DeliveryLane(endpoint.lane, TENANT, NOW + LEASE, tried=True)
         [again] = await take(store, NOW + LEASE)
         assert (again.delivery.key, again.delivery.attempts) == (claimed.delivery.key, 2)
@@ -84,27 +84,27 @@ class DeliveryConformance(Conformance):
         """Whose it is, when that is due, and whether it was tried before."""
         jobs = [called_back("cancelled", "slow") for _ in range(20)]
         other = called_back("cancelled", "quick", tenant="another")
-        await store.submit_batch([*jobs, other], NOW)
+        await store.jobs.submit_batch([*jobs, other], NOW)
         for moment, job in enumerate([*jobs, other]):
-            await store.cancel(job.tenant, job.id, NOW + moment)
+            await store.jobs.cancel(job.tenant, job.id, NOW + moment)
         quick = DeliveryLane("quick", "another", NOW + 20, tried=False)
         slow = DeliveryLane("slow", TENANT, NOW, tried=False)
-        assert sorted(await store.delivery_lanes()) == [quick, slow]
-        claims = await store.claim_deliveries(NOW, NOW + 5, {"slow": 100})
+        assert sorted(await store.webhooks.list_delivery_lanes()) == [quick, slow]
+        claims = await store.webhooks.claim_deliveries(NOW, NOW + 5, {"slow": 100})
         assert [each.delivery.key.job_id for each in claims] == [jobs[0].id]
-        assert sorted(await store.delivery_lanes())[1].due_at == NOW + 1
-        await store.claim_deliveries(NOW + 19, NOW + LEASE, {"slow": 100})
+        assert sorted(await store.webhooks.list_delivery_lanes())[1].due_at == NOW + 1
+        await store.webhooks.claim_deliveries(NOW + 19, NOW + LEASE, {"slow": 100})
         tried = DeliveryLane("slow", TENANT, NOW + LEASE, tried=True)
-        assert sorted(await store.delivery_lanes()) == [quick, tried]
+        assert sorted(await store.webhooks.list_delivery_lanes()) == [quick, tried]
 
     async def test_so_many_of_a_lane_are_handed_out_as_are_wanted(self, store: Store) -> None:
         """Of each its own number, the longest due; of others nothing."""
         jobs = [called_back("cancelled", f"lane-{number % 3}") for number in range(15)]
-        await store.submit_batch(jobs, NOW)
+        await store.jobs.submit_batch(jobs, NOW)
         for moment, job in enumerate(jobs):
-            await store.cancel(TENANT, job.id, NOW + 15 - moment)
+            await store.jobs.cancel(TENANT, job.id, NOW + 15 - moment)
         wanted = {"lane-0": 2, "lane-2": 4, "unknown": 9}
-        claims = await store.claim_deliveries(NOW + 15, NOW + LEASE, wanted)
+        claims = await store.webhooks.claim_deliveries(NOW + 15, NOW + LEASE, wanted)
         found = {
             lane: {each.delivery.key.job_id for each in claims if each.lane == lane}
             for lane in wanted
@@ -127,16 +127,16 @@ class DeliveryConformance(Conformance):
             noted(each, state, due_at=due)
             for each, state, due in zip(claims, states, dues, strict=True)
         ]
-        assert await store.note_deliveries(all_noted) == [True] * 3
+        assert await store.webhooks.record_deliveries(all_noted) == [True] * 3
         for job_id, state, due in zip(job_ids, states, dues, strict=True):
             [found] = await of_job(store, job_id)
             assert (found.state, found.due_at, found.tries) == (state, due, 1)
             assert found.log == (DeliveryAttempt(NOW, 200, None, 3),)
-            assert await store.get_delivery(found.key) == found
+            assert await store.webhooks.get_delivery(found.key) == found
         assert await take(store) == []
-        [lane] = await store.delivery_lanes()
+        [lane] = await store.webhooks.list_delivery_lanes()
         assert lane == DeliveryLane(endpoint.lane, TENANT, NOW + 5000, tried=True)
-        assert (await store.get_endpoint(TENANT, endpoint.id)) == endpoint
+        assert (await store.webhooks.get_endpoint(TENANT, endpoint.id)) == endpoint
 
     async def test_a_retry_wakes_the_dispatchers_and_a_success_does_not(self, store: Store) -> None:
         """A retry is due before the lease would have ended."""
@@ -150,9 +150,9 @@ class DeliveryConformance(Conformance):
         await delivered(store, taken)
         assert await signal.wait(SHORT) is False
         retry = noted(refused, DeliveryState.PENDING, due_at=NOW + 5000)
-        assert await store.note_deliveries([retry]) == [True]
+        assert await store.webhooks.record_deliveries([retry]) == [True]
         assert await signal.wait(LONG) is True
-        assert await store.note_deliveries([retry._replace(attempt=0)]) == [False]
+        assert await store.webhooks.record_deliveries([retry._replace(attempt=0)]) == [False]
         assert await signal.wait(SHORT) is False
         signal.close()
 
@@ -163,12 +163,14 @@ class DeliveryConformance(Conformance):
         [old] = await take(store)
         [new] = await take(store, NOW + LEASE)
         stale = noted(old, DeliveryState.FAILED, health=EndpointHealth(NOW, NOW, "late"))
-        assert await store.note_deliveries([stale]) == [False]
-        assert await store.note_deliveries([noted(new, DeliveryState.DELIVERED)]) == [True]
-        found = await store.get_delivery(old.delivery.key)
+        assert await store.webhooks.record_deliveries([stale]) == [False]
+        assert await store.webhooks.record_deliveries([noted(new, DeliveryState.DELIVERED)]) == [
+            True
+        ]
+        found = await store.webhooks.get_delivery(old.delivery.key)
         assert found is not None
         assert found.state is DeliveryState.DELIVERED
-        [endpoint] = await store.list_endpoints(TENANT)
+        [endpoint] = await store.webhooks.list_endpoints(TENANT)
         assert endpoint.disabled_at is None
 
     async def test_how_an_endpoint_does_is_noted_with_it(self, store: Store) -> None:
@@ -181,8 +183,10 @@ class DeliveryConformance(Conformance):
         ):
             await ended_job(store)
             [claimed] = await take(store)
-            await store.note_deliveries([noted(claimed, DeliveryState.DELIVERED, health=health)])
-            found = await store.get_endpoint(TENANT, endpoint.id)
+            await store.webhooks.record_deliveries(
+                [noted(claimed, DeliveryState.DELIVERED, health=health)]
+            )
+            found = await store.webhooks.get_endpoint(TENANT, endpoint.id)
             assert found is not None
             assert (found.failing_since, found.disabled_at, found.disabled_why) == health
         assert await told(store, await ended_job(store)) == []
@@ -193,7 +197,7 @@ class DeliveryConformance(Conformance):
         lease = await run_job(store, gone)
         [claimed] = await take(store)
         disabled = noted(claimed, DeliveryState.FAILED, health=EndpointHealth(NOW, NOW, "gone"))
-        await store.note_deliveries([disabled])
+        await store.webhooks.record_deliveries([disabled])
         await settle(store, lease, Succeeded("1"))
         await run_job(store, other)
         assert await told(store, gone.id) == ["job.running"]
@@ -205,7 +209,7 @@ class DeliveryConformance(Conformance):
         """So that whoever sends can call it off."""
         endpoint = await put(store)
         await ended_job(store)
-        await store.delete_endpoint(TENANT, endpoint.id)
+        await store.webhooks.delete_endpoint(TENANT, endpoint.id)
         [claimed] = await take(store)
         assert claimed.endpoint is None
 
@@ -217,7 +221,7 @@ class DeliveryConformance(Conformance):
         [done] = await of_job(store, job_id)
         unknown = done.key._replace(seq=99)
         another = done.key._replace(tenant="another")
-        assert await store.redeliver([done.key, unknown, another], NOW + 7) == 1
+        assert await store.webhooks.redeliver([done.key, unknown, another], NOW + 7) == 1
         [claimed] = await take(store, NOW + 7)
         assert (claimed.delivery.tries, claimed.delivery.attempts) == (1, 2)
         assert claimed.delivery.log == done.log
@@ -228,21 +232,21 @@ class DeliveryConformance(Conformance):
         ids = []
         for moment in range(5):
             job = new_job()
-            await store.submit(job, NOW)
-            await store.cancel(TENANT, job.id, NOW + moment // 2)  # some at the same time
+            await store.jobs.submit(job, NOW)
+            await store.jobs.cancel(TENANT, job.id, NOW + moment // 2)  # some at the same time
             ids.append(job.id)
         await delivered(store, (await take(store))[0])
         seen: list[str] = []
         before = None
-        while page := await store.list_deliveries(
+        while page := await store.webhooks.list_deliveries(
             DeliveryFilter(TENANT, endpoint.id, before=before, limit=2)
         ):
             seen += [each.key.job_id for each in page]
             before = (page[-1].at, page[-1].key)
         assert seen == ids[::-1]
         done = DeliveryFilter(TENANT, endpoint.id, state=DeliveryState.DELIVERED)
-        assert [each.key.job_id for each in await store.list_deliveries(done)] == ids[:1]
-        assert await store.list_deliveries(DeliveryFilter("another", endpoint.id)) == []
+        assert [each.key.job_id for each in await store.webhooks.list_deliveries(done)] == ids[:1]
+        assert await store.webhooks.list_deliveries(DeliveryFilter("another", endpoint.id)) == []
         assert await of_job(store, ids[0], tenant="another") == []
         assert await of_job(store, ids[0], state=DeliveryState.PENDING) == []
 
@@ -255,7 +259,7 @@ class DeliveryConformance(Conformance):
         everything = (await of_job(store, lease.job_id))[::-1]
         assert len(everything) == 6
         seen: list[WebhookDelivery] = []
-        while page := await store.list_deliveries(
+        while page := await store.webhooks.list_deliveries(
             DeliveryFilter(
                 TENANT,
                 job_id=lease.job_id,
@@ -271,7 +275,7 @@ class DeliveryConformance(Conformance):
         await put(store)
         lease = await run_job(store, called_back())
         await settle(store, lease, Succeeded("1"))
-        assert (await store.delete(TENANT, lease.job_id, NOW)).deliveries == 2
+        assert (await store.jobs.delete(TENANT, lease.job_id, NOW)).deliveries == 2
         assert await of_job(store, lease.job_id) == []
         assert await take(store) == []
 
@@ -280,8 +284,8 @@ class DeliveryConformance(Conformance):
         await put(store)
         job_id = await ended_job(store)
         late = NOW + 365 * 86_400_000
-        assert (await store.sweep(late)).deleted == 0
+        assert (await store.maintenance.sweep(late)).deleted == 0
         assert json.loads((await of_job(store, job_id))[0].event)["state"] == "succeeded"
         await delivered(store, *await take(store))
-        assert (await store.sweep(late)).deleted == 1
+        assert (await store.maintenance.sweep(late)).deleted == 1
         assert await of_job(store, job_id) == []

@@ -31,8 +31,8 @@ class FamilyConformance(Conformance):
         """Those that nobody runs end at once, the worker of the others is told."""
         lease, children = await self._family(store, 3)
         running = (await claim(store, "child", limit=1))[0].lease
-        await store.cancel(TENANT, lease.job_id, NOW + 1)
-        found = [await store.get(TENANT, child) for child in children]
+        await store.jobs.cancel(TENANT, lease.job_id, NOW + 1)
+        found = [await store.jobs.get(TENANT, child) for child in children]
         assert [job.state for job in found] == [State.RUNNING, *[State.CANCELLED] * 2]
         assert found[1].reason is Reason.CANCELLED
         assert await cancel_requests(store, worker) == [running]
@@ -45,9 +45,9 @@ class FamilyConformance(Conformance):
         done = await reclaim(store, child, "child")
         await settle(store, done, Succeeded("1"))
         other, [stranger] = await self._family(store, 1, wait=False)
-        await store.cancel(TENANT, lease.job_id, NOW)
-        assert (await store.get(TENANT, child)).state is State.SUCCEEDED
-        assert (await store.get(TENANT, stranger)).state is State.QUEUED
+        await store.jobs.cancel(TENANT, lease.job_id, NOW)
+        assert (await store.jobs.get(TENANT, child)).state is State.SUCCEEDED
+        assert (await store.jobs.get(TENANT, stranger)).state is State.QUEUED
         assert (await job_of(store, other)).cancel_requested is False
 
     async def test_a_running_parent_takes_them_along_when_it_has_stopped(
@@ -55,21 +55,21 @@ class FamilyConformance(Conformance):
     ) -> None:
         """Until then they go on: it may still succeed."""
         lease, [child] = await self._family(store, 1, wait=False)
-        await store.cancel(TENANT, lease.job_id, NOW)
-        assert (await store.get(TENANT, child)).state is State.QUEUED
+        await store.jobs.cancel(TENANT, lease.job_id, NOW)
+        assert (await store.jobs.get(TENANT, child)).state is State.QUEUED
         await settle(store, lease, Cancelled())
-        assert (await store.get(TENANT, child)).state is State.CANCELLED
+        assert (await store.jobs.get(TENANT, child)).state is State.CANCELLED
 
     async def test_a_parent_that_was_lost_while_it_should_stop(
         self, store: Store, worker: str
     ) -> None:
         """The sweep cancels its children."""
         lease, [child] = await self._family(store, 1, wait=False)
-        await store.cancel(TENANT, lease.job_id, NOW)
-        await store.remove_worker(worker, None, NOW)
+        await store.jobs.cancel(TENANT, lease.job_id, NOW)
+        await store.workers.remove_worker(worker, None, NOW)
         assert (await job_of(store, lease)).state is State.CANCELLED
         await self._sweep(store)
-        assert (await store.get(TENANT, child)).state is State.CANCELLED
+        assert (await store.jobs.get(TENANT, child)).state is State.CANCELLED
 
     async def test_only_the_cancelled_take_their_children_along(
         self, store: Store, worker: str
@@ -79,19 +79,19 @@ class FamilyConformance(Conformance):
             lease, [child] = await self._family(store, 1, wait=False)
             await settle(store, lease, outcome)
             await self._sweep(store)
-            assert (await store.get(TENANT, child)).state is State.QUEUED
+            assert (await store.jobs.get(TENANT, child)).state is State.QUEUED
 
     async def test_more_children_than_are_cancelled_at_once(
         self, store: Store, worker: str
     ) -> None:
         """Some with their parent, the others by the sweep, also one that begins anew."""
         lease, children = await self._family(store, 1_000)
-        await store.cancel(TENANT, lease.job_id, NOW + 1)
+        await store.jobs.cancel(TENANT, lease.job_id, NOW + 1)
         await self._sweep(store)
-        found = await store.get_many([(TENANT, child) for child in children])
+        found = await store.jobs.get_many([(TENANT, child) for child in children])
         assert {job.state for job in found} == {State.CANCELLED}
         assert {job.last_event for job in found} == {2}, "each is cancelled once"
-        assert (await store.sweep(NOW + 1)).more is False
+        assert (await store.maintenance.sweep(NOW + 1)).more is False
 
     async def test_grandchildren(self, store: Store, worker: str) -> None:
         """All the way down."""
@@ -102,21 +102,21 @@ class FamilyConformance(Conformance):
         [youngest] = await spawn(store, held)
         for waiting, on in ((held, youngest.id), (middle, grandchild.id)):
             await settle(store, waiting, Waiting(None, ((child_finished(on),),)))
-        await store.cancel(TENANT, lease.job_id, NOW + 1)
+        await store.jobs.cancel(TENANT, lease.job_id, NOW + 1)
         await self._sweep(store)
         for job_id in (child, grandchild.id, youngest.id):
-            assert (await store.get(TENANT, job_id)).state is State.CANCELLED
+            assert (await store.jobs.get(TENANT, job_id)).state is State.CANCELLED
         assert await claim(store, "child", now=NOW + 9) == []
 
     async def test_a_resumed_parent_is_cancelled_no_more(self, store: Store, worker: str) -> None:
         """What it spawns from then on is left alone, even if its cascade was not at its end."""
         lease, _ = await self._family(store, 600)
-        await store.cancel(TENANT, lease.job_id, NOW)
-        await store.resume(TENANT, lease.job_id, NOW + 1)
+        await store.jobs.cancel(TENANT, lease.job_id, NOW)
+        await store.jobs.resume(TENANT, lease.job_id, NOW + 1)
         again = await reclaim(store, lease.job_id, now=NOW + 1)
         [child] = await spawn(store, again)
         await self._sweep(store)
-        assert (await store.get(TENANT, child.id)).state is State.QUEUED
+        assert (await store.jobs.get(TENANT, child.id)).state is State.QUEUED
 
     async def test_a_child_is_kept_as_long_as_its_parent_may_ask_for_it(
         self, store: Store, worker: str
@@ -128,16 +128,16 @@ class FamilyConformance(Conformance):
         held = await reclaim(store, child.id, "child")
         await settle(store, held, Succeeded("42"))
         for _ in range(3):  # running, waiting, queued
-            assert await store.sweep(NOW + 100) == SweepResult()
-            assert (await store.get(TENANT, child.id)).result == "42"
+            assert await store.maintenance.sweep(NOW + 100) == SweepResult()
+            assert (await store.jobs.get(TENANT, child.id)).result == "42"
             if (await job_of(store, lease)).state is State.RUNNING:
                 await settle(store, lease, Waiting(NOW + 500, (("event:0:go",),)))
             else:
-                await store.send(TENANT, lease.job_id, "go", "1", NOW)
+                await store.jobs.send_event(TENANT, lease.job_id, "go", "1", NOW)
         again = await reclaim(store, lease.job_id, now=NOW + 100)
         await settle(store, again, Succeeded("1"), NOW + 100)
-        assert (await store.sweep(NOW + 101)).deleted == 1
-        assert await store.get_many([(TENANT, child.id)]) == []
+        assert (await store.maintenance.sweep(NOW + 101)).deleted == 1
+        assert await store.jobs.get_many([(TENANT, child.id)]) == []
 
     async def test_children_of_a_parent_that_is_gone_are_deleted(
         self, store: Store, worker: str
@@ -148,8 +148,8 @@ class FamilyConformance(Conformance):
         held = await reclaim(store, child.id, "child")
         await settle(store, held, Succeeded("42"))
         await settle(store, lease, Succeeded("1"))
-        await store.delete(TENANT, lease.job_id, NOW)
-        assert (await store.sweep(NOW + 100)).deleted == 1
+        await store.jobs.delete(TENANT, lease.job_id, NOW)
+        assert (await store.maintenance.sweep(NOW + 100)).deleted == 1
 
     async def _family(
         self, store: Store, count: int, *, wait: bool = True
@@ -164,5 +164,5 @@ class FamilyConformance(Conformance):
     async def _sweep(self, store: Store) -> None:
         """Sweep until all is done; a cascade may begin others."""
         for _ in range(4):
-            while (await store.sweep(NOW + 1)).more:
+            while (await store.maintenance.sweep(NOW + 1)).more:
                 continue

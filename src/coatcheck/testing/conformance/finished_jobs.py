@@ -70,16 +70,17 @@ async def all_of(store: Store, tenant: str, job_id: str) -> dict[str, Any]:
             replace(
                 job, tenant="", artifacts=tuple(each._replace(key="") for each in job.artifacts)
             )
-            for job in (await store.get(tenant, job_id), *jobs)
+            for job in (await store.jobs.get(tenant, job_id), *jobs)
         ],
         "files": [
-            await store.artifact_content(tenant, job_id, each.name) for each in jobs[-1].artifacts
+            await store.files.get_artifact_content(tenant, job_id, each.name)
+            for each in jobs[-1].artifacts
         ],
-        "events": await store.events(tenant, job_id, 0, 1_000),
-        "steps": await store.steps(tenant, job_id),
-        "input": await store.input_of(tenant, job_id),
+        "events": await store.jobs.list_events(tenant, job_id, 0, 1_000),
+        "steps": await store.jobs.list_steps(tenant, job_id),
+        "input": await store.jobs.get_input(tenant, job_id),
         "usage": [each._replace(tenant="") for each in await used(store, tenant)],
-        "load": await store.load(tenant, LIMITS, END),
+        "load": await store.access.measure_load(tenant, LIMITS, END),
         "deliveries": [
             replace(each, key=each.key._replace(tenant=""))
             for each in await of_job(store, job_id, tenant=tenant)
@@ -94,28 +95,30 @@ class FinishedJobConformance(Conformance):
         """It has its result, its file and its labels, and its log is whole."""
         terms = Terms(keep_succeeded_ms=100)
         job = new_job(labels='{"team":"maps"}', terms=terms)
-        await store.submit_finished(job, DONE._replace(report=Report(files=(picture(job),))), END)
+        await store.jobs.submit_finished(
+            job, DONE._replace(report=Report(files=(picture(job),))), END
+        )
 
-        found = await store.get(TENANT, job.id)
+        found = await store.jobs.get(TENANT, job.id)
         assert (found.state, found.result, found.error) == (State.SUCCEEDED, "42", None)
         assert (found.attempt, found.fence, found.worker) == (1, 1, None)
         assert (found.created_at, found.started_at, found.finished_at) == (NOW, BEGAN, END)
         assert found.expires_at == END + 100
         assert found.artifacts == (picture(job).artifact,)
-        content = await store.artifact_content(TENANT, job.id, "picture.svg")
+        content = await store.files.get_artifact_content(TENANT, job.id, "picture.svg")
         assert content == picture(job).content
         labelled = JobFilter(TENANT, labels=(("team", "maps"),))
-        assert [each.id for each in await store.list_jobs(labelled)] == [job.id]
-        log = await store.events(TENANT, job.id, 0, 10)
+        assert [each.id for each in await store.jobs.list_jobs(labelled)] == [job.id]
+        log = await store.jobs.list_events(TENANT, job.id, 0, 10)
         assert [(event.seq, event.at) for event in log] == [(1, NOW), (2, BEGAN), (3, END)]
         assert await states_of(store, job.id) == ["queued", "running", "succeeded"]
-        assert await store.input_of(TENANT, job.id) == job.input
+        assert await store.jobs.get_input(TENANT, job.id) == job.input
 
     async def test_it_may_have_failed(self, store: Store) -> None:
         """With the error and the reason, and kept as long as what fails is."""
         job = new_job(terms=Terms(keep_failed_ms=50))
-        await store.submit_finished(job, FinishedJob(BEGAN, GaveUp(BOOM, Reason.TIMEOUT)), END)
-        found = await store.get(TENANT, job.id)
+        await store.jobs.submit_finished(job, FinishedJob(BEGAN, GaveUp(BOOM, Reason.TIMEOUT)), END)
+        found = await store.jobs.get(TENANT, job.id)
         assert (found.state, found.reason, found.error) == (State.FAILED, Reason.TIMEOUT, BOOM)
         assert (found.result, found.attempt, found.expires_at) == (None, 1, END + 50)
         assert await states_of(store, job.id) == ["queued", "running", "failed"]
@@ -134,45 +137,45 @@ class FinishedJobConformance(Conformance):
             await put(store, tenant=tenant, id="hook", lane=f"lane-{tenant}", events=events)
 
         said = last_words(short) if speaks else None
-        await store.submit_finished(short, FinishedJob(BEGAN, outcome, said), END)
-        await store.submit(long, NOW)
+        await store.jobs.submit_finished(short, FinishedJob(BEGAN, outcome, said), END)
+        await store.jobs.submit(long, NOW)
         [taken] = await claim(store, "chart", now=BEGAN)
         said = last_words(long) if speaks else None
-        assert await store.settle([Settlement(taken.lease, outcome, said)], END) == [True]
+        assert await store.workers.settle([Settlement(taken.lease, outcome, said)], END) == [True]
 
         expected = await all_of(store, "long", long.id)
         assert len(expected["deliveries"]) >= 4
         assert len(expected["jobs"]) == 2 + speaks
         assert await all_of(store, "short", short.id) == expected
-        deleted = [await store.delete(each.tenant, each.id, END) for each in (short, long)]
+        deleted = [await store.jobs.delete(each.tenant, each.id, END) for each in (short, long)]
         assert deleted[0] == deleted[1]
 
     async def test_there_is_nothing_to_claim(self, store: Store, worker: str) -> None:
         """Not then and not later, and no queue knows of it."""
-        await store.submit_finished(new_job(), DONE, END)
-        await store.submit_finished(new_job(limit_key="a", tenant="acme"), DONE, END)
-        assert await store.queues() == []
+        await store.jobs.submit_finished(new_job(), DONE, END)
+        await store.jobs.submit_finished(new_job(limit_key="a", tenant="acme"), DONE, END)
+        assert await store.queues.list_queues() == []
         assert await claim(store, now=END) == []
         assert await claim(store, now=END + 1_000_000) == []
-        assert await store.held_by(worker) == []
+        assert await store.workers.list_held_jobs(worker) == []
 
     async def test_what_it_has_spawned_is_claimed(self, store: Store, worker: str) -> None:
         """As of any other job, and whoever looks for work is woken for that."""
         job = new_job()
         child = new_job("child", terms=Terms(parent=job.id))
         ended = DONE._replace(report=Report(children=(child,)))
-        assert await wakes(store, Topic.WORK, store.submit_finished(job, ended, END))
+        assert await wakes(store, Topic.WORK, store.jobs.submit_finished(job, ended, END))
         await reclaim(store, child.id, "child", now=END)
 
     async def test_no_worker_is_woken(self, store: Store) -> None:
         """But who waits for the end of jobs is."""
         work, changes = store.subscribe(Topic.WORK), store.subscribe(Topic.CHANGES)
-        await store.submit(new_job(), NOW)
+        await store.jobs.submit(new_job(), NOW)
         assert await work.wait(LONG) is True
         for signal in (work, changes):
             while await signal.wait(SHORT):
                 continue  # from now on only what happens wakes anybody
-        await store.submit_finished(new_job(), DONE, END)
+        await store.jobs.submit_finished(new_job(), DONE, END)
         assert await changes.wait(LONG) is True
         assert await work.wait(SHORT) is False
         work.close()
@@ -183,25 +186,25 @@ class FinishedJobConformance(Conformance):
         first, other = new_job(public_id="one"), new_job(public_id="one")
         said = (("a", '"old"'), ("a", '"new"'), ("b", '"drawn"'))
         old, link, drawn = (Record(TENANT, "links", *each, 0, NOW, END + 9) for each in said)
-        await store.put_record(old)
-        await store.submit_finished(first, DONE._replace(records=(link, drawn)), END)
-        found = await store.list_records(TENANT, "links", END)
+        await store.records.put_record(old)
+        await store.jobs.submit_finished(first, DONE._replace(records=(link, drawn)), END)
+        found = await store.records.list_records(TENANT, "links", END)
         assert [(each.key, each.value, each.version) for each in found] == [
             ("a", '"new"', 2),
             ("b", '"drawn"', 1),
         ]
         with pytest.raises(Conflict):
-            await store.submit_finished(other, DONE._replace(records=(old,)), END)
-        assert await store.list_records(TENANT, "links", END) == found
+            await store.jobs.submit_finished(other, DONE._replace(records=(old,)), END)
+        assert await store.records.list_records(TENANT, "links", END) == found
 
     async def test_webhooks_are_told_of_one_that_has_ended(self, store: Store) -> None:
         """Those of the tenant and the job's own; and the sender is woken, whatever is told."""
         await put(store)
         job = called_back("running succeeded")
-        assert await wakes(store, Topic.WEBHOOKS, store.submit_finished(job, DONE, END))
+        assert await wakes(store, Topic.WEBHOOKS, store.jobs.submit_finished(job, DONE, END))
         assert await told(store, job.id) == ["job.running", *["job.succeeded"] * 2]
         begun = called_back("running", tenant="acme")
-        assert await wakes(store, Topic.WEBHOOKS, store.submit_finished(begun, DONE, END))
+        assert await wakes(store, Topic.WEBHOOKS, store.jobs.submit_finished(begun, DONE, END))
         assert [each.type for each in await of_job(store, begun.id, tenant="acme")] == [
             "job.running"
         ]
@@ -209,8 +212,8 @@ class FinishedJobConformance(Conformance):
     async def test_a_failed_one_can_go_on(self, store: Store, worker: str) -> None:
         """Resumed it is queued, and a worker takes it."""
         job = new_job()
-        await store.submit_finished(job, FinishedJob(BEGAN, GaveUp(BOOM)), END)
-        assert (await store.resume(TENANT, job.id, END)).state is State.QUEUED
+        await store.jobs.submit_finished(job, FinishedJob(BEGAN, GaveUp(BOOM)), END)
+        assert (await store.jobs.resume(TENANT, job.id, END)).state is State.QUEUED
         [taken] = await claim(store, now=END)
         assert (taken.lease.fence, taken.attempt, taken.input) == (2, 1, job.input)
 
@@ -219,73 +222,75 @@ class FinishedJobConformance(Conformance):
     async def test_one_that_is_there_is_left_as_it_is(self, store: Store) -> None:
         """Whoever does not know what became of a write repeats it."""
         job = called_back("failed", public_id="r_42")
-        await store.submit_finished(job, DONE, END)
-        before = await store.get(TENANT, job.id), await used(store)
-        await store.submit_finished(job, DONE, END + 1)
-        await store.submit_finished(job, FinishedJob(BEGAN, GaveUp(BOOM), last_words(job)), END + 2)
-        await store.submit(job, END + 3)
-        assert (await store.get(TENANT, job.id), await used(store)) == before
+        await store.jobs.submit_finished(job, DONE, END)
+        before = await store.jobs.get(TENANT, job.id), await used(store)
+        await store.jobs.submit_finished(job, DONE, END + 1)
+        await store.jobs.submit_finished(
+            job, FinishedJob(BEGAN, GaveUp(BOOM), last_words(job)), END + 2
+        )
+        await store.jobs.submit(job, END + 3)
+        assert (await store.jobs.get(TENANT, job.id), await used(store)) == before
         assert len(await everything(store)) == 1
         assert await states_of(store, job.id) == ["queued", "running", "succeeded"]
         assert await told(store, job.id) == []
-        assert (await store.counters()).get("stale_writes", 0) == 0
+        assert (await store.maintenance.read_counters()).get("stale_writes", 0) == 0
 
     async def test_one_that_has_not_ended_goes_on(self, store: Store, worker: str) -> None:
         """The id decides: whether it waits for a worker or has one, it is another's."""
         lease, waiting = await run_job(store), new_job()
-        await store.submit(waiting, NOW)
-        await store.submit_finished(new_job(id=lease.job_id), DONE, END)
-        await store.submit_finished(waiting, DONE, END)
-        assert (await store.get(TENANT, lease.job_id)).state is State.RUNNING
-        assert (await store.get(TENANT, waiting.id)).state is State.QUEUED
+        await store.jobs.submit(waiting, NOW)
+        await store.jobs.submit_finished(new_job(id=lease.job_id), DONE, END)
+        await store.jobs.submit_finished(waiting, DONE, END)
+        assert (await store.jobs.get(TENANT, lease.job_id)).state is State.RUNNING
+        assert (await store.jobs.get(TENANT, waiting.id)).state is State.QUEUED
         await reclaim(store, waiting.id)
 
     async def test_many_at_once_are_each_as_if_alone(self, store: Store) -> None:
         """Of one id there is one, and who is refused does not disturb the others."""
-        await store.submit(new_job("chart", public_id="taken"), NOW)
+        await store.jobs.submit(new_job("chart", public_id="taken"), NOW)
         same, others = new_job(), [new_job() for _ in range(10)]
         refused = [new_job(public_id="taken") for _ in range(3)]
         jobs = [*[same] * 5, *others[:5], *refused, *others[5:], *[same] * 5]
         answers = await asyncio.gather(
-            *(store.submit_finished(job, DONE, END) for job in jobs), return_exceptions=True
+            *(store.jobs.submit_finished(job, DONE, END) for job in jobs), return_exceptions=True
         )
         wrong = [answer for answer in answers if answer is not None]
         assert [isinstance(answer, Conflict) for answer in wrong] == [True] * 3
-        ended = await store.list_jobs(JobFilter(TENANT, state=State.SUCCEEDED))
+        ended = await store.jobs.list_jobs(JobFilter(TENANT, state=State.SUCCEEDED))
         assert {job.id for job in ended} == {job.id for job in (same, *others)}
         assert await states_of(store, same.id) == ["queued", "running", "succeeded"]
 
     async def test_one_whose_public_id_is_taken_is_refused(self, store: Store) -> None:
         """Conflict, and nothing changed; under another one it can be written."""
-        await store.submit(new_job(public_id="r_42"), NOW)
+        await store.jobs.submit(new_job(public_id="r_42"), NOW)
         before = await everything(store), await used(store)
         job = new_job(public_id="r_42")
         ended = DONE._replace(report=last_words(job))
         with pytest.raises(Conflict):
-            await store.submit_finished(job, ended, END)
+            await store.jobs.submit_finished(job, ended, END)
         assert (await everything(store), await used(store)) == before
         await nothing_is_left(store, job)
-        await store.submit_finished(job._replace(public_id="r_43"), ended, END)
-        assert (await store.get(TENANT, "r_43")).id == job.id
+        await store.jobs.submit_finished(job._replace(public_id="r_43"), ended, END)
+        assert (await store.jobs.get(TENANT, "r_43")).id == job.id
 
     async def test_under_an_old_epoch_no_end_is_written(self, store: Store) -> None:
         """Also where the job is there; under the present one it is."""
-        old = (await store.access()).epoch
-        await store.add_key(KEY)
+        old = (await store.access.get_state()).epoch
+        await store.access.add_key(KEY)
         job = new_job()
         with pytest.raises(AccessChanged):
-            await store.submit_finished(job, DONE, END, old)
+            await store.jobs.submit_finished(job, DONE, END, old)
         await nothing_is_left(store, job)
         assert await used(store) == []
-        await store.submit_finished(job, DONE, END, (await store.access()).epoch)
-        assert (await store.get(TENANT, job.id)).state is State.SUCCEEDED
+        await store.jobs.submit_finished(job, DONE, END, (await store.access.get_state()).epoch)
+        assert (await store.jobs.get(TENANT, job.id)).state is State.SUCCEEDED
         with pytest.raises(AccessChanged):
-            await store.submit_finished(job, DONE, END, old)
+            await store.jobs.submit_finished(job, DONE, END, old)
 
     async def test_a_write_that_fails_leaves_nothing(self, store: Store) -> None:
         """However late it fails: a blob that is gone, too many files, a child that is refused."""
         await put(store, events=EVERYTHING)
-        await store.submit(new_job("chart", tenant="acme", public_id="taken"), NOW)
+        await store.jobs.submit(new_job("chart", tenant="acme", public_id="taken"), NOW)
         before = await used(store, "acme")
         job = new_job(tenant="acme", labels='{"team":"maps"}')
         files = tuple(picture(job, f"file-{n}") for n in range(MOST_OF_A_JOB + 1))
@@ -296,12 +301,12 @@ class FinishedJobConformance(Conformance):
             (DONE._replace(report=last_words(job)._replace(children=(child,))), Conflict),
         ):
             with pytest.raises(error):
-                await store.submit_finished(job, ended, END)
+                await store.jobs.submit_finished(job, ended, END)
             await nothing_is_left(store, job)
             assert await used(store, "acme") == before
             assert len(await everything(store, "acme")) == 1
-        await store.submit_finished(job, DONE, END)
-        assert (await store.get("acme", job.id)).last_event == 3
+        await store.jobs.submit_finished(job, DONE, END)
+        assert (await store.jobs.get("acme", job.id)).last_event == 3
 
     async def test_it_takes_its_uploads_over(self, store: Store) -> None:
         """However often it is written, also where they go when it ends; a second job is refused."""
@@ -309,25 +314,25 @@ class FinishedJobConformance(Conformance):
         job = new_job(uploads=(kept,))
         brief = new_job(uploads=(dropped,), input_until=0)
         for _ in range(2):
-            await store.submit_finished(job, DONE, END)
-            await store.submit_finished(brief, DONE, END)
-        assert await store.uploads_of(TENANT, job.id) == [kept]
-        assert await store.uploads_of(TENANT, brief.id) == []
+            await store.jobs.submit_finished(job, DONE, END)
+            await store.jobs.submit_finished(brief, DONE, END)
+        assert await store.files.list_uploads(TENANT, job.id) == [kept]
+        assert await store.files.list_uploads(TENANT, brief.id) == []
         with pytest.raises(InputGone):
-            await store.input_of(TENANT, brief.id)
+            await store.jobs.get_input(TENANT, brief.id)
         assert await unneeded(store) == ["dropped"]
         for upload in (kept, dropped):
             second = new_job(uploads=(upload,))
             with pytest.raises(UploadGone):
-                await store.submit_finished(second, DONE, END)
+                await store.jobs.submit_finished(second, DONE, END)
             await nothing_is_left(store, second)
 
 
 async def nothing_is_left(store: Store, job: JobInsert) -> None:
     """Assert that a store knows nothing of a job."""
     with pytest.raises(NotFound):
-        await store.get(job.tenant, job.id)
-    assert await store.events(job.tenant, job.id, 0, 10) == []
-    assert await store.steps(job.tenant, job.id) == []
-    assert await store.artifact_content(job.tenant, job.id, "picture.svg") is None
+        await store.jobs.get(job.tenant, job.id)
+    assert await store.jobs.list_events(job.tenant, job.id, 0, 10) == []
+    assert await store.jobs.list_steps(job.tenant, job.id) == []
+    assert await store.files.get_artifact_content(job.tenant, job.id, "picture.svg") is None
     assert await of_job(store, job.id, tenant=job.tenant) == []

@@ -33,15 +33,15 @@ class IdempotencyConformance(Conformance):
     async def test_the_first_submit_under_a_key_happens(self, store: Store) -> None:
         """Nobody held the key."""
         job = new_job()
-        assert await store.submit(job, NOW, ONCE) is None
+        assert await store.jobs.submit(job, NOW, ONCE) is None
         assert await ids_of(store) == [job.id]
 
     async def test_the_second_one_hears_of_the_first(self, store: Store) -> None:
         """Whatever it asks for: to tell one request from another is the caller's business."""
         first, second = new_job(), new_job("chart")
-        await store.submit(first, NOW, ONCE)
+        await store.jobs.submit(first, NOW, ONCE)
         other = ONCE._replace(fingerprint="another")
-        assert await store.submit(second, NOW + 1, other) == ExistingSubmission(
+        assert await store.jobs.submit(second, NOW + 1, other) == ExistingSubmission(
             first.id, 1, "fingerprint"
         )
         assert await ids_of(store) == [first.id]
@@ -49,51 +49,51 @@ class IdempotencyConformance(Conformance):
     async def test_the_same_submit_repeated_is_the_first_one(self, store: Store) -> None:
         """A caller that never heard the answer asks again with the id it has chosen."""
         job = new_job()
-        assert await store.submit(job, NOW, ONCE) is None
-        assert await store.submit(job, NOW, ONCE) is None
+        assert await store.jobs.submit(job, NOW, ONCE) is None
+        assert await store.jobs.submit(job, NOW, ONCE) is None
         assert await ids_of(store) == [job.id]
 
     async def test_keys_of_tenants_do_not_meet(self, store: Store) -> None:
         """A key belongs to its tenant."""
-        assert await store.submit(new_job(), NOW, ONCE) is None
-        assert await store.submit(new_job(tenant="acme"), NOW, ONCE) is None
+        assert await store.jobs.submit(new_job(), NOW, ONCE) is None
+        assert await store.jobs.submit(new_job(tenant="acme"), NOW, ONCE) is None
 
     async def test_other_keys_are_other_submits(self, store: Store) -> None:
         """Also with the same fingerprint."""
-        assert await store.submit(new_job(), NOW, ONCE) is None
-        assert await store.submit(new_job(), NOW, ONCE._replace(key="order-8")) is None
+        assert await store.jobs.submit(new_job(), NOW, ONCE) is None
+        assert await store.jobs.submit(new_job(), NOW, ONCE._replace(key="order-8")) is None
 
     async def test_a_key_is_free_again_when_it_expires(self, store: Store) -> None:
         """Not a millisecond before."""
         first, second, third = new_job(), new_job(), new_job()
-        await store.submit(first, NOW, ONCE)
+        await store.jobs.submit(first, NOW, ONCE)
         later = ONCE._replace(expires_at=NOW + 2 * DAY)
-        assert await store.submit(second, NOW + DAY - 1, later) is not None
-        assert await store.submit(second, NOW + DAY, later) is None
-        assert await store.submit(third, NOW + DAY, later) == ExistingSubmission(
+        assert await store.jobs.submit(second, NOW + DAY - 1, later) is not None
+        assert await store.jobs.submit(second, NOW + DAY, later) is None
+        assert await store.jobs.submit(third, NOW + DAY, later) == ExistingSubmission(
             second.id, 1, "fingerprint"
         )
 
     async def test_an_expired_key_is_swept(self, store: Store) -> None:
         """And one that holds is not."""
-        await store.submit(new_job(), NOW, ONCE)
-        await store.sweep(NOW + DAY - 1)
-        assert await store.submit(new_job(), NOW + DAY - 1, ONCE) is not None
-        await store.sweep(NOW + DAY)
+        await store.jobs.submit(new_job(), NOW, ONCE)
+        await store.maintenance.sweep(NOW + DAY - 1)
+        assert await store.jobs.submit(new_job(), NOW + DAY - 1, ONCE) is not None
+        await store.maintenance.sweep(NOW + DAY)
         late = ONCE._replace(expires_at=NOW + 9 * DAY)
-        assert await store.submit(new_job(), NOW, late) is None
+        assert await store.jobs.submit(new_job(), NOW, late) is None
 
     async def test_a_submit_that_is_refused_leaves_no_key(self, store: Store) -> None:
         """The key and the job are one."""
-        await store.submit(new_job(public_id="taken"), NOW)
+        await store.jobs.submit(new_job(public_id="taken"), NOW)
         with pytest.raises(Conflict):
-            await store.submit(new_job(public_id="taken"), NOW, ONCE)
-        assert await store.submit(new_job(), NOW, ONCE) is None
+            await store.jobs.submit(new_job(public_id="taken"), NOW, ONCE)
+        assert await store.jobs.submit(new_job(), NOW, ONCE) is None
 
     async def test_of_many_at_once_one_happens(self, store: Store) -> None:
         """And all hear of the same one."""
         asked = [new_job() for _ in range(50)]
-        answers = await asyncio.gather(*(store.submit(job, NOW, ONCE) for job in asked))
+        answers = await asyncio.gather(*(store.jobs.submit(job, NOW, ONCE) for job in asked))
         [winner] = await ids_of(store)
         assert [job.id for job, answer in zip(asked, answers, strict=True) if answer is None] == [
             winner
@@ -103,21 +103,21 @@ class IdempotencyConformance(Conformance):
     async def test_a_key_outlives_its_job(self, store: Store) -> None:
         """Who comes back after the job was deleted must not have it done again."""
         job = new_job()
-        await store.submit(job, NOW, ONCE)
-        await store.cancel(TENANT, job.id, NOW)
-        await store.delete(TENANT, job.id, NOW)
-        assert await store.submit(new_job(), NOW, ONCE) == ExistingSubmission(
+        await store.jobs.submit(job, NOW, ONCE)
+        await store.jobs.cancel(TENANT, job.id, NOW)
+        await store.jobs.delete(TENANT, job.id, NOW)
+        assert await store.jobs.submit(new_job(), NOW, ONCE) == ExistingSubmission(
             job.id, 1, "fingerprint"
         )
         with pytest.raises(Gone):
-            await store.get(TENANT, job.id)
+            await store.jobs.get(TENANT, job.id)
 
     @pytest.mark.parametrize("size", [3, 450])
     async def test_a_batch_happens_once(self, store: Store, size: int) -> None:
         """However large it is."""
         first, second = batch_of(size), batch_of(size)
-        assert await store.submit_batch(first, NOW, ONCE) is None
-        earlier = await store.submit_batch(second, NOW, ONCE)
+        assert await store.jobs.submit_batch(first, NOW, ONCE) is None
+        earlier = await store.jobs.submit_batch(second, NOW, ONCE)
         assert earlier == ExistingSubmission(first[0].id, size, "fingerprint")
         assert await ids_of(store) == [job.id for job in first]
 
@@ -125,7 +125,7 @@ class IdempotencyConformance(Conformance):
     async def test_of_two_batches_at_once_one_happens(self, store: Store, size: int) -> None:
         """All of one and nothing of the other."""
         asked: Sequence[list[JobInsert]] = [batch_of(size) for _ in range(3)]
-        answers = await asyncio.gather(*(store.submit_batch(new, NOW, ONCE) for new in asked))
+        answers = await asyncio.gather(*(store.jobs.submit_batch(new, NOW, ONCE) for new in asked))
         assert answers.count(None) == 1
         winner = asked[answers.index(None)]
         assert await ids_of(store) == [job.id for job in winner]

@@ -31,8 +31,8 @@ class ListConformance(Conformance):
         """A listing begins with what was submitted last."""
         jobs = [new_job(created_at=NOW + n) for n in range(5)]
         for job in jobs:
-            await store.submit(job, NOW)
-        found = await store.list_jobs(JobFilter(TENANT))
+            await store.jobs.submit(job, NOW)
+        found = await store.jobs.list_jobs(JobFilter(TENANT))
         assert [job.id for job in found] == [job.id for job in reversed(jobs)]
 
     async def test_each_filter_and_each_combination_of_them(
@@ -60,7 +60,7 @@ class ListConformance(Conformance):
                 and (created_after is None or job.created_at >= created_after)
                 and (before is None or job.id < before)
             ]
-            found = await store.list_jobs(which)
+            found = await store.jobs.list_jobs(which)
             assert [job.id for job in found] == expected, which
 
     async def test_the_jobs_that_a_job_has_spawned(self, store: Store) -> None:
@@ -73,10 +73,10 @@ class ListConformance(Conformance):
         stray = new_job("mail")
         stray = stray._replace(terms=stray.terms._replace(parent=other.id))
         for job in (parent, other, *children, stray):
-            await store.submit(job, NOW)
+            await store.jobs.submit(job, NOW)
 
         async def found(**which: Any) -> list[str]:
-            jobs = await store.list_jobs(JobFilter(TENANT, parent=parent.id, **which))
+            jobs = await store.jobs.list_jobs(JobFilter(TENANT, parent=parent.id, **which))
             return [job.id for job in jobs]
 
         ids = [job.id for job in reversed(children)]
@@ -96,8 +96,8 @@ class ListConformance(Conformance):
                 created_at=NOW + 1_000 * (n // 8),
                 queue="slow" if n % 3 else "default",
             )
-            await store.submit(job, NOW + 10_000)
-            await store.submit(job._replace(tenant="acme"), NOW + 10_000)
+            await store.jobs.submit(job, NOW + 10_000)
+            await store.jobs.submit(job._replace(tenant="acme"), NOW + 10_000)
         claims = await claim(store, "mail", "chart", limit=30, now=NOW + 10_000)
         mine = [one.lease for one in claims if one.lease.tenant == TENANT]
         for lease in mine[:4]:
@@ -105,31 +105,31 @@ class ListConformance(Conformance):
         for lease in mine[4:7]:
             await settle(store, lease, GaveUp(BOOM), NOW + 10_000)
         for newest in (await everything(store))[:3]:
-            await store.cancel(TENANT, newest.id, NOW + 10_000)
+            await store.jobs.cancel(TENANT, newest.id, NOW + 10_000)
 
     async def test_paging_sees_every_job_once(self, store: Store) -> None:
         """`before` is the last id already seen, also while new jobs come in."""
         jobs = [new_job() for _ in range(23)]
-        await store.submit_batch(jobs, NOW)
+        await store.jobs.submit_batch(jobs, NOW)
         seen: list[str] = []
         for _ in range(6):
             before = seen[-1] if seen else None
-            page = await store.list_jobs(JobFilter(TENANT, before=before, limit=5))
+            page = await store.jobs.list_jobs(JobFilter(TENANT, before=before, limit=5))
             assert len(page) <= 5
             seen.extend(job.id for job in page)
-            await store.submit(new_job(), NOW)
+            await store.jobs.submit(new_job(), NOW)
         assert seen == [job.id for job in reversed(jobs)]
 
     async def test_a_listing_is_limited(self, store: Store) -> None:
         """No more than `limit`, 50 unless told."""
-        await store.submit_batch([new_job() for _ in range(60)], NOW)
-        assert len(await store.list_jobs(JobFilter(TENANT))) == 50
-        assert len(await store.list_jobs(JobFilter(TENANT, limit=1))) == 1
+        await store.jobs.submit_batch([new_job() for _ in range(60)], NOW)
+        assert len(await store.jobs.list_jobs(JobFilter(TENANT))) == 50
+        assert len(await store.jobs.list_jobs(JobFilter(TENANT, limit=1))) == 1
 
     async def test_a_listing_holds_one_tenant_only(self, store: Store) -> None:
         """Others' jobs are not in it."""
         mine, theirs = new_job(tenant="acme"), new_job(tenant="umbrella")
-        await store.submit_batch([mine, theirs], NOW)
+        await store.jobs.submit_batch([mine, theirs], NOW)
         assert [job.id for job in await everything(store, "acme")] == [mine.id]
         assert [job.id for job in await everything(store, "umbrella")] == [theirs.id]
         assert await everything(store, "acm") == []
@@ -147,23 +147,23 @@ class ListConformance(Conformance):
         done, queued, theirs = new_job(), new_job("chart"), new_job("chart", tenant="acme")
         lease = await run_job(store, done)
         await settle(store, lease, Succeeded('"yes"'), NOW)
-        await store.submit_batch([queued, theirs], NOW)
+        await store.jobs.submit_batch([queued, theirs], NOW)
         wanted = [(TENANT, done.id), ("acme", theirs.id), (TENANT, queued.id)]
         missing = [(TENANT, new_id()), ("acme", done.id)]
-        found = {job.id: job for job in await store.get_many([*missing, *wanted])}
+        found = {job.id: job for job in await store.jobs.get_many([*missing, *wanted])}
         assert set(found) == {done.id, theirs.id, queued.id}
         for tenant, job_id in wanted:
-            assert found[job_id] == await store.get(tenant, job_id)
+            assert found[job_id] == await store.jobs.get(tenant, job_id)
 
     async def test_none_of_many_jobs(self, store: Store) -> None:
         """Asking for nothing gives nothing."""
-        assert await store.get_many([]) == []
+        assert await store.jobs.get_many([]) == []
 
     async def test_hundreds_of_jobs_are_read_at_once(self, store: Store) -> None:
         """One read serves all the watchers of a process."""
         jobs = [new_job() for _ in range(700)]
-        await store.submit_batch(jobs, NOW)
-        found = await store.get_many([(TENANT, job.id) for job in jobs])
+        await store.jobs.submit_batch(jobs, NOW)
+        found = await store.jobs.get_many([(TENANT, job.id) for job in jobs])
         assert {job.id for job in found} == {job.id for job in jobs}
 
     async def test_a_log_is_read_in_order_and_in_parts(self, store: Store, worker: str) -> None:
@@ -171,29 +171,29 @@ class ListConformance(Conformance):
         first, second = await run_job(store), await run_job(store)
         for n in range(5):
             entry = NewJobEvent(EventType.LOG, f'{{"n":{n}}}')
-            await store.report(first, Report(events=(entry,)), NOW + n)
-            await store.report(second, Report(progress=Progress(n, 5)), NOW + n)
+            await store.workers.report(first, Report(events=(entry,)), NOW + n)
+            await store.workers.report(second, Report(progress=Progress(n, 5)), NOW + n)
         await settle(store, first, Succeeded("1"), NOW + 9)
 
         for lease, length in ((first, 8), (second, 7)):
-            log = await store.events(lease.tenant, lease.job_id, 0, 100)
+            log = await store.jobs.list_events(lease.tenant, lease.job_id, 0, 100)
             assert [event.seq for event in log] == list(range(1, length + 1))
-            assert (await store.get(lease.tenant, lease.job_id)).last_event == length
-            assert await store.events(lease.tenant, lease.job_id, 3, 100) == log[3:]
-            assert await store.events(lease.tenant, lease.job_id, 3, 2) == log[3:5]
-            assert await store.events(lease.tenant, lease.job_id, length, 100) == []
+            assert (await store.jobs.get(lease.tenant, lease.job_id)).last_event == length
+            assert await store.jobs.list_events(lease.tenant, lease.job_id, 3, 100) == log[3:]
+            assert await store.jobs.list_events(lease.tenant, lease.job_id, 3, 2) == log[3:5]
+            assert await store.jobs.list_events(lease.tenant, lease.job_id, length, 100) == []
 
     async def test_jobs_are_listed_by_label(self, store: Store) -> None:
         """All the labels that are asked for, and beside any other filter."""
         labels = ['{"team":"blue"}', '{"team":"blue","size":"l"}', '{"team":"red"}', "{}"]
         jobs = [new_job(labels=text) for text in labels]
-        await store.submit_batch(jobs, NOW)
-        await store.submit(new_job(labels=labels[0], tenant="acme"), NOW)
-        await store.cancel(TENANT, jobs[0].id, NOW)
+        await store.jobs.submit_batch(jobs, NOW)
+        await store.jobs.submit(new_job(labels=labels[0], tenant="acme"), NOW)
+        await store.jobs.cancel(TENANT, jobs[0].id, NOW)
 
         async def found(*asked: tuple[str, str], **filters: Any) -> list[int]:
             which = JobFilter(TENANT, labels=asked, **filters)
-            ids = [job.id for job in await store.list_jobs(which)]
+            ids = [job.id for job in await store.jobs.list_jobs(which)]
             return [[job.id for job in jobs].index(job_id) for job_id in ids]
 
         assert await found(("team", "blue")) == [1, 0]

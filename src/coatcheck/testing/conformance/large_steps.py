@@ -38,10 +38,10 @@ class LargeStepConformance(Conformance):
         await reserve(store, lease, "late")
         step, late = new_step(0, result=reference("in-time")), new_step(1, result=reference("late"))
         stale = lease._replace(fence=lease.fence - 1)
-        assert not await store.report(stale, Report(steps=(late,)), NOW)
-        assert await store.report(lease, Report(steps=(step,)), NOW)
-        assert await store.report(lease, Report(steps=(step,)), NOW)  # told twice is once
-        assert await store.steps(TENANT, lease.job_id) == [step]
+        assert not await store.workers.report(stale, Report(steps=(late,)), NOW)
+        assert await store.workers.report(lease, Report(steps=(step,)), NOW)
+        assert await store.workers.report(lease, Report(steps=(step,)), NOW)  # told twice is once
+        assert await store.jobs.list_steps(TENANT, lease.job_id) == [step]
         assert await unneeded(store) == ["late"]
 
     async def test_a_step_written_with_the_end_keeps_its_blob(
@@ -53,7 +53,7 @@ class LargeStepConformance(Conformance):
             await reserve(store, lease, f"out-{lease.job_id}")
             step = new_step(0, result=reference(f"out-{lease.job_id}"))
             ends = [Settlement(lease, outcome, Report(steps=(step,)))]
-            assert await store.settle(ends, NOW) == [True]
+            assert await store.workers.settle(ends, NOW) == [True]
         assert await unneeded(store) == []
 
     async def test_a_step_whose_blob_is_gone_is_not_written(
@@ -63,8 +63,8 @@ class LargeStepConformance(Conformance):
         lease = await run_job(store)
         steps = (new_step(0), new_step(1, result=reference("never-noted")))
         with pytest.raises(BlobGone):
-            await store.report(lease, Report(phase="late", steps=steps), NOW)
-        assert await store.steps(TENANT, lease.job_id) == []
+            await store.workers.report(lease, Report(phase="late", steps=steps), NOW)
+        assert await store.jobs.list_steps(TENANT, lease.job_id) == []
         assert (await job_of(store, lease)).phase is None
 
     async def test_deleting_the_job_gives_the_blobs_of_its_history_up(
@@ -74,10 +74,12 @@ class LargeStepConformance(Conformance):
         lease = await run_job(store)
         await reserve(store, lease, "step")
         await reserve(store, lease, "event")
-        await store.report(lease, Report(steps=(new_step(0, result=reference("step")),)), NOW)
-        await store.send(TENANT, lease.job_id, "go", reference("event"), NOW)
+        await store.workers.report(
+            lease, Report(steps=(new_step(0, result=reference("step")),)), NOW
+        )
+        await store.jobs.send_event(TENANT, lease.job_id, "go", reference("event"), NOW)
         await settle(store, lease, GaveUp(BOOM))
-        deleted = await store.delete(TENANT, lease.job_id, NOW)
+        deleted = await store.jobs.delete(TENANT, lease.job_id, NOW)
         assert (deleted.steps, deleted.messages, deleted.blobs) == (1, 1, 2)
         assert await unneeded(store, NOW) == ["event", "step"]
 
@@ -88,11 +90,13 @@ class LargeStepConformance(Conformance):
         lease = await run_job(store)
         await reserve(store, lease, "event")
         with pytest.raises(BlobGone):
-            await store.send(TENANT, lease.job_id, "go", reference("never-noted"), NOW)
+            await store.jobs.send_event(TENANT, lease.job_id, "go", reference("never-noted"), NOW)
         await settle(store, lease, Waiting(None, ((event_sent("go", 0),),)))
-        job = await store.send(TENANT, lease.job_id, "go", reference("event"), NOW, "key")
+        job = await store.jobs.send_event(
+            TENANT, lease.job_id, "go", reference("event"), NOW, "key"
+        )
         assert job.state == "queued"
-        [message] = await store.messages(TENANT, lease.job_id)
+        [message] = await store.jobs.list_sent_events(TENANT, lease.job_id)
         assert message.data == reference("event")
         assert await unneeded(store) == []
 
@@ -104,11 +108,13 @@ class LargeStepConformance(Conformance):
         for name in ("first", "second", "other"):
             await reserve(store, lease, f"jobs/{lease.job_id}/{name}")
         job = lease.job_id
-        await store.send(TENANT, job, "go", of_job(job, "first"), NOW, "key")
-        await store.send(TENANT, job, "go", of_job(job, "second"), NOW, "key")
+        await store.jobs.send_event(TENANT, job, "go", of_job(job, "first"), NOW, "key")
+        await store.jobs.send_event(TENANT, job, "go", of_job(job, "second"), NOW, "key")
         with pytest.raises(KeyReused):
-            await store.send(TENANT, job, "go", of_job(job, "other", "cd" * 32), NOW, "key")
-        assert [message.data for message in await store.messages(TENANT, job)] == [
+            await store.jobs.send_event(
+                TENANT, job, "go", of_job(job, "other", "cd" * 32), NOW, "key"
+            )
+        assert [message.data for message in await store.jobs.list_sent_events(TENANT, job)] == [
             of_job(job, "first")
         ]
         assert await unneeded(store) == [f"jobs/{job}/other", f"jobs/{job}/second"]
@@ -119,29 +125,31 @@ class LargeStepConformance(Conformance):
         source, fork = lease.job_id, new_job(forked_from=lease.job_id)
         for name in ("step", "event"):
             await reserve(store, lease, f"jobs/{source}/{name}")
-            await store.reserve_blob(BlobName(TENANT, fork.id, f"jobs/{fork.id}/{name}"), LATER)
-        await store.send(TENANT, source, "go", of_job(source, "event"), NOW)
+            await store.files.reserve_blob(
+                BlobName(TENANT, fork.id, f"jobs/{fork.id}/{name}"), LATER
+            )
+        await store.jobs.send_event(TENANT, source, "go", of_job(source, "event"), NOW)
         taken = new_step(
             1, "go", id=StepId(Op.EVENT, "go", None, 0), result=of_job(source, "event")
         )
         steps = (new_step(0, result=of_job(source, "step")), taken, new_step(2))
-        await store.report(lease, Report(steps=steps), NOW)
+        await store.workers.report(lease, Report(steps=steps), NOW)
 
         with pytest.raises(Conflict):  # one of them would still be the other job's
             copies = {of_job(source, "step"): of_job(fork.id, "step")}
-            await store.fork(source, 2, fork, NOW, copies)
+            await store.jobs.fork(source, 2, fork, NOW, copies)
         copies[of_job(source, "event")] = of_job(fork.id, "event")
-        await store.fork(source, 2, fork, NOW, copies)
+        await store.jobs.fork(source, 2, fork, NOW, copies)
 
-        assert [step.result for step in await store.steps(TENANT, fork.id)] == [
+        assert [step.result for step in await store.jobs.list_steps(TENANT, fork.id)] == [
             of_job(fork.id, "step"),
             of_job(fork.id, "event"),
         ]
-        [message] = await store.messages(TENANT, fork.id)
+        [message] = await store.jobs.list_sent_events(TENANT, fork.id)
         assert message.data == of_job(fork.id, "event")
-        assert await store.steps(TENANT, source) == list(steps)
+        assert await store.jobs.list_steps(TENANT, source) == list(steps)
         await settle(store, lease, GaveUp(BOOM))
-        await store.delete(TENANT, source, NOW)
+        await store.jobs.delete(TENANT, source, NOW)
         assert await unneeded(store) == [f"jobs/{source}/event", f"jobs/{source}/step"]
 
     async def test_a_job_takes_so_many_events_and_no_more(self, store: Store, worker: str) -> None:
@@ -149,10 +157,10 @@ class LargeStepConformance(Conformance):
         lease = await run_job(store)
         job = lease.job_id
         for number, name in enumerate(("go", "stop", "go")):
-            await store.send(TENANT, job, name, "1", NOW, f"key-{number}", 3)
+            await store.jobs.send_event(TENANT, job, name, "1", NOW, f"key-{number}", 3)
         with pytest.raises(Conflict, match="3 events"):
-            await store.send(TENANT, job, "go", "1", NOW, "another", 3)
-        await store.send(TENANT, job, "go", "1", NOW, "key-2", 3)
-        assert len(await store.messages(TENANT, job)) == 3
+            await store.jobs.send_event(TENANT, job, "go", "1", NOW, "another", 3)
+        await store.jobs.send_event(TENANT, job, "go", "1", NOW, "key-2", 3)
+        assert len(await store.jobs.list_sent_events(TENANT, job)) == 3
         other = await run_job(store)
-        await store.send(TENANT, other.job_id, "go", "1", NOW, "another", 3)
+        await store.jobs.send_event(TENANT, other.job_id, "go", "1", NOW, "another", 3)

@@ -40,13 +40,13 @@ async def take(
 ) -> list[Claim]:
     """Claim jobs of kind mail (and chart) under limits."""
     kinds = ("chart", "mail")
-    return (await store.claim(worker, kinds, limit, now, limits, versions or {})).claims
+    return (await store.workers.claim(worker, kinds, limit, now, limits, versions or {})).claims
 
 
 async def end_all(store: Store, claims: list[Claim], outcome: Outcome | None = None) -> None:
     """End what was claimed."""
     ended = [Settlement(claim.lease, outcome or Succeeded("1")) for claim in claims]
-    assert all(await store.settle(ended, NOW))
+    assert all(await store.workers.settle(ended, NOW))
 
 
 def tenants(claims: list[Claim]) -> list[str]:
@@ -62,8 +62,8 @@ class LimitConformance(Conformance):
     async def test_tenants_take_turns(self, store: Store, worker: str) -> None:
         """A thousand jobs of one do not hold up the two of another."""
         big = [new_job(tenant="big") for _ in range(1_000)]
-        await store.submit_batch(big, NOW)
-        await store.submit_batch([new_job(tenant="small") for _ in range(2)], NOW)
+        await store.jobs.submit_batch(big, NOW)
+        await store.jobs.submit_batch([new_job(tenant="small") for _ in range(2)], NOW)
         first = await take(store, {}, 6)
         assert tenants(first) == ["big", "small", "big", "small", "big", "big"]
         taken = [claim.lease.job_id for claim in first if claim.lease.tenant == "big"]
@@ -74,7 +74,9 @@ class LimitConformance(Conformance):
     ) -> None:
         """Also where it asks for one job at a time, with more tenants than slots."""
         names = [f"tenant-{number:03d}" for number in range(200)]
-        await store.submit_batch([new_job(tenant=name) for name in names for _ in range(3)], NOW)
+        await store.jobs.submit_batch(
+            [new_job(tenant=name) for name in names for _ in range(3)], NOW
+        )
         served = []
         while claims := await take(store, {}, 7):
             served += tenants(claims)
@@ -83,16 +85,18 @@ class LimitConformance(Conformance):
 
     async def test_priority_comes_before_turns(self, store: Store, worker: str) -> None:
         """What is urgent is urgent for all."""
-        await store.submit_batch([new_job(tenant="a"), new_job(tenant="b")], NOW)
-        await store.submit_batch([new_job(tenant="b", priority=5) for _ in range(3)], NOW)
+        await store.jobs.submit_batch([new_job(tenant="a"), new_job(tenant="b")], NOW)
+        await store.jobs.submit_batch([new_job(tenant="b", priority=5) for _ in range(3)], NOW)
         assert tenants(await take(store, {}, 4)) == ["b", "b", "b", "a"]
 
     async def test_each_priority_has_its_own_turns(self, store: Store, worker: str) -> None:
         """A stream of urgent jobs of one tenant does not decide who is next among the others."""
-        await store.submit_batch([new_job(tenant=name) for name in "abc" for _ in range(2)], NOW)
+        await store.jobs.submit_batch(
+            [new_job(tenant=name) for name in "abc" for _ in range(2)], NOW
+        )
         served = []
         for _ in range(6):
-            await store.submit(new_job(tenant="z", priority=1), NOW)
+            await store.jobs.submit(new_job(tenant="z", priority=1), NOW)
             served += tenants(await take(store, {}, 2))
         assert [name for name in served if name != "z"] == ["a", "b", "c", "a", "b", "c"]
 
@@ -100,10 +104,10 @@ class LimitConformance(Conformance):
         self, store: Store, worker: str
     ) -> None:
         """At each priority, whether it was alone before or not."""
-        await store.submit_batch([new_job(priority=level) for level in (0, 0, 0, 7)], NOW)
+        await store.jobs.submit_batch([new_job(priority=level) for level in (0, 0, 0, 7)], NOW)
         assert tenants(await take(store, {}, 2)) == [TENANT, TENANT]
         others = [new_job(tenant=name, priority=level) for name in "ax" for level in (0, 7)]
-        await store.submit_batch([*others, new_job(priority=7)], NOW)
+        await store.jobs.submit_batch([*others, new_job(priority=7)], NOW)
         assert tenants(await take(store, {}, 3)) == ["x", "a", TENANT]
         assert tenants(await take(store, {})) == ["x", "a", TENANT, TENANT]
 
@@ -111,28 +115,28 @@ class LimitConformance(Conformance):
         self, store: Store, worker: str
     ) -> None:
         """Jobs of a kind without limits come by their age beside others that have to wait."""
-        await store.submit_batch([new_job("chart", tenant="a") for _ in range(3)], NOW)
-        await store.limit_queue("gpu", 1)
+        await store.jobs.submit_batch([new_job("chart", tenant="a") for _ in range(3)], NOW)
+        await store.queues.limit_queue("gpu", 1)
         jobs = [new_job() for _ in range(6)]
-        await store.submit_batch(jobs, NOW)
+        await store.jobs.submit_batch(jobs, NOW)
         taken = [
             claim.lease.job_id
             for most in (1, 2, 3)
-            for claim in (await store.claim(worker, ["mail"], most, NOW)).claims
+            for claim in (await store.workers.claim(worker, ["mail"], most, NOW)).claims
         ]
         assert taken == [job.id for job in jobs]
-        await store.submit_batch([new_job(queue="gpu") for _ in range(2)], NOW)
-        assert len((await store.claim(worker, ["mail"], 9, NOW)).claims) == 1
-        assert len((await store.claim(worker, ["chart"], 9, NOW)).claims) == 3
+        await store.jobs.submit_batch([new_job(queue="gpu") for _ in range(2)], NOW)
+        assert len((await store.workers.claim(worker, ["mail"], 9, NOW)).claims) == 1
+        assert len((await store.workers.claim(worker, ["chart"], 9, NOW)).claims) == 3
 
     # --- how many at once
 
     async def test_no_more_of_a_kind_than_its_limit(self, store: Store, worker: str) -> None:
         """Whoever claims; other kinds go on."""
-        await store.register_worker(worker_info(OTHER_WORKER))
-        await store.submit_batch([new_job() for _ in range(5)], NOW)
+        await store.workers.register_worker(worker_info(OTHER_WORKER))
+        await store.jobs.submit_batch([new_job() for _ in range(5)], NOW)
         chart = new_job("chart")
-        await store.submit(chart, NOW)
+        await store.jobs.submit(chart, NOW)
         limits = {"mail": Limit(3)}
         mine = await take(store, limits, 2)
         theirs = await take(store, limits, worker=OTHER_WORKER)
@@ -145,7 +149,7 @@ class LimitConformance(Conformance):
         """Each key of each tenant for itself; jobs without a key are not held."""
         jobs = [new_job(limit_key=key) for key in ("a", "a", "b", None, None)]
         others = [new_job(limit_key="a", tenant="umbrella"), new_job(limit_key="a", queue="slow")]
-        await store.submit_batch([*jobs, *others], NOW)
+        await store.jobs.submit_batch([*jobs, *others], NOW)
         first = await take(store, BY_KEY)
         assert {claim.lease.job_id for claim in first} == {
             job.id for job in (jobs[0], *jobs[2:], others[0])
@@ -162,7 +166,9 @@ class LimitConformance(Conformance):
         keys = [f"key-{number:03d}" for number in range(200)]
         jobs = [new_job(limit_key=key) for key in keys for _ in range(2)]
         key_of = {job.id: job.limit_key for job in jobs}
-        await store.submit_batch([*jobs, *(new_job(limit_key=keys[0]) for _ in range(50))], NOW)
+        await store.jobs.submit_batch(
+            [*jobs, *(new_job(limit_key=keys[0]) for _ in range(50))], NOW
+        )
         served: list[str | None] = []
         for _ in range(40):
             claims = await take(store, BY_KEY, 5)
@@ -174,10 +180,10 @@ class LimitConformance(Conformance):
         self, store: Store, worker: str
     ) -> None:
         """Not even where it is more urgent."""
-        await store.submit_batch([new_job(priority=9) for _ in range(3)], NOW)
+        await store.jobs.submit_batch([new_job(priority=9) for _ in range(3)], NOW)
         [running] = await take(store, ONE)
         low = new_job("chart", priority=-9)
-        await store.submit(low, NOW)
+        await store.jobs.submit(low, NOW)
         [claim] = await take(store, ONE, 1)
         assert claim.lease.job_id == low.id
         await end_all(store, [running])
@@ -192,7 +198,7 @@ class LimitConformance(Conformance):
         self, store: Store, worker: str, outcome: Outcome
     ) -> None:
         """However the job that was in the way stopped running."""
-        await store.submit_batch([new_job(), new_job()], NOW)
+        await store.jobs.submit_batch([new_job(), new_job()], NOW)
         [running] = await take(store, ONE)
         signal = store.subscribe(Topic.WORK)
         while await signal.wait(NOT_YET):
@@ -208,7 +214,7 @@ class LimitConformance(Conformance):
         jobs = {
             name: new_job(created_at=NOW + ms, queue=name.split()[0]) for name, ms in ages.items()
         }
-        await store.submit_batch(list(jobs.values()), NOW + 70_000)
+        await store.jobs.submit_batch(list(jobs.values()), NOW + 70_000)
         limits = {"mail": Limit(1, age_boosts={"warm": 30_000})}
         served = []
         for _ in jobs:
@@ -220,16 +226,16 @@ class LimitConformance(Conformance):
 
     async def test_a_lost_worker_leaves_room(self, store: Store, worker: str) -> None:
         """What it held does not count any more."""
-        await store.register_worker(worker_info(OTHER_WORKER))
-        await store.submit_batch([new_job(), new_job()], NOW)
+        await store.workers.register_worker(worker_info(OTHER_WORKER))
+        await store.jobs.submit_batch([new_job(), new_job()], NOW)
         assert len(await take(store, ONE)) == 1
-        await store.remove_worker(WORKER, None, NOW)
+        await store.workers.remove_worker(WORKER, None, NOW)
         assert len(await take(store, ONE, worker=OTHER_WORKER)) == 1
         assert await take(store, ONE, worker=OTHER_WORKER) == []
 
     async def test_a_limit_counts_what_began_before_it(self, store: Store, worker: str) -> None:
         """A kind that gets a limit while its jobs run."""
-        await store.submit_batch([new_job() for _ in range(3)], NOW)
+        await store.jobs.submit_batch([new_job() for _ in range(3)], NOW)
         running = await take(store, {}, 2)
         assert await take(store, {"mail": Limit(2)}) == []
         await end_all(store, running[:1])
@@ -241,11 +247,11 @@ class LimitConformance(Conformance):
         """Many claims at once never start more than fit, and in the end all is done."""
         workers = [f"crowd-{number}" for number in range(6)]
         for name in workers:
-            await store.register_worker(worker_info(name))
+            await store.workers.register_worker(worker_info(name))
         jobs = [new_job(limit_key=f"k{number % 4}") for number in range(60)]
         jobs += [new_job("chart", tenant=f"t{number % 3}") for number in range(40)]
         key_of = {job.id: (job.kind, job.limit_key) for job in jobs}
-        await store.submit_batch(jobs, NOW)
+        await store.jobs.submit_batch(jobs, NOW)
         limits = {"mail": Limit(2, by_key=True), "chart": Limit(3)}
         running: Counter[tuple[str, str | None]] = Counter()
         done: set[str] = set()
@@ -269,7 +275,7 @@ class LimitConformance(Conformance):
 
     async def test_no_more_of_a_queue_than_its_limit(self, store: Store, worker: str) -> None:
         """Of all kinds and tenants together; it can be changed and dropped while jobs run."""
-        await store.submit_batch(
+        await store.jobs.submit_batch(
             [
                 new_job(kind, queue="gpu", tenant=name)
                 for kind in ("mail", "chart")
@@ -278,21 +284,21 @@ class LimitConformance(Conformance):
             NOW,
         )
         free = new_job()
-        await store.submit(free, NOW)
-        await store.limit_queue("gpu", 1)
+        await store.jobs.submit(free, NOW)
+        await store.queues.limit_queue("gpu", 1)
         first = await take(store, {})
         assert sorted(claim.queue for claim in first) == ["default", "gpu"]
         assert await take(store, {}) == []
-        await store.limit_queue("gpu", 2)
+        await store.queues.limit_queue("gpu", 2)
         assert len(await take(store, {})) == 1
-        await store.limit_queue("gpu", None)
+        await store.queues.limit_queue("gpu", None)
         assert len(await take(store, {})) == 2
 
     async def test_a_queues_limit_counts_what_runs_already(self, store: Store, worker: str) -> None:
         """Nothing more starts until there is room."""
-        await store.submit_batch([new_job() for _ in range(4)], NOW)
+        await store.jobs.submit_batch([new_job() for _ in range(4)], NOW)
         running = await take(store, {}, 3)
-        await store.limit_queue("default", 2)
+        await store.queues.limit_queue("default", 2)
         assert await take(store, {}) == []
         await end_all(store, running[:1])
         assert await take(store, {}) == []
@@ -301,22 +307,22 @@ class LimitConformance(Conformance):
 
     async def test_a_queue_tells_its_limit(self, store: Store) -> None:
         """Also while it is empty."""
-        await store.limit_queue("gpu", 3)
-        await store.pause_queue("gpu", True, NOW)
-        assert await store.queues() == [QueueStatus("gpu", True, 0, 0, 0, None, 3)]
-        await store.pause_queue("gpu", False, NOW)
-        assert await store.queues() == [QueueStatus("gpu", False, 0, 0, 0, None, 3)]
-        await store.limit_queue("gpu", None)
-        assert await store.queues() == []
+        await store.queues.limit_queue("gpu", 3)
+        await store.queues.pause_queue("gpu", True, NOW)
+        assert await store.queues.list_queues() == [QueueStatus("gpu", True, 0, 0, 0, None, 3)]
+        await store.queues.pause_queue("gpu", False, NOW)
+        assert await store.queues.list_queues() == [QueueStatus("gpu", False, 0, 0, 0, None, 3)]
+        await store.queues.limit_queue("gpu", None)
+        assert await store.queues.list_queues() == []
 
     @pytest.mark.parametrize("outcome", [Succeeded("1"), GaveUp(BOOM)])
     async def test_room_in_a_queue_is_told_of_by_what_ran_before_its_limit(
         self, store: Store, worker: str, outcome: Outcome
     ) -> None:
         """It counts for the limit as well."""
-        await store.submit_batch([new_job(queue="gpu") for _ in range(2)], NOW)
+        await store.jobs.submit_batch([new_job(queue="gpu") for _ in range(2)], NOW)
         [running] = await take(store, {}, 1)
-        await store.limit_queue("gpu", 1)
+        await store.queues.limit_queue("gpu", 1)
         assert await take(store, {}) == []
         signal = store.subscribe(Topic.WORK)
         while await signal.wait(NOT_YET):
@@ -329,7 +335,7 @@ class LimitConformance(Conformance):
     async def test_a_new_limit_of_a_queue_wakes_workers(self, store: Store) -> None:
         """There may be room that was not there before."""
         signal = store.subscribe(Topic.WORK)
-        await store.limit_queue("gpu", 5)
+        await store.queues.limit_queue("gpu", 5)
         assert await signal.wait(10)
         signal.close()
 
@@ -338,19 +344,21 @@ class LimitConformance(Conformance):
     async def test_a_rate_spaces_starts(self, store: Store, worker: str) -> None:
         """Ten a minute are one every six seconds, and the worker is told when to come back."""
         limits = {"mail": Limit(rate=read_rate("10/m", "rate"))}
-        await store.submit_batch([new_job() for _ in range(4)], NOW)
-        first = await store.claim(worker, ["mail"], 10, NOW, limits)
+        await store.jobs.submit_batch([new_job() for _ in range(4)], NOW)
+        first = await store.workers.claim(worker, ["mail"], 10, NOW, limits)
         assert (len(first.claims), first.next_due) == (1, NOW + 6_000 - 100)
-        early = await store.claim(worker, ["mail"], 10, NOW + 5_899, limits)
+        early = await store.workers.claim(worker, ["mail"], 10, NOW + 5_899, limits)
         assert (early.claims, early.next_due) == ([], NOW + 5_900)
-        second = await store.claim(worker, ["mail"], 10, NOW + 5_900, limits)
+        second = await store.workers.claim(worker, ["mail"], 10, NOW + 5_900, limits)
         assert (len(second.claims), second.next_due) == (1, NOW + 11_900)
-        assert len((await store.claim(worker, ["mail"], 10, NOW + 60_000, limits)).claims) == 1
+        assert (
+            len((await store.workers.claim(worker, ["mail"], 10, NOW + 60_000, limits)).claims) == 1
+        )
 
     async def test_a_fast_rate_lets_a_few_start_together(self, store: Store, worker: str) -> None:
         """What a tenth of a second allows, and no more than that after a long rest."""
         limits = {"mail": Limit(rate=read_rate("100/s", "rate"))}
-        await store.submit_batch([new_job() for _ in range(100)], NOW)
+        await store.jobs.submit_batch([new_job() for _ in range(100)], NOW)
         counts = [len(await take(store, limits, now=NOW + ms)) for ms in (0, 0, 10, 55, 5_000)]
         assert counts == [11, 0, 1, 4, 11]
 
@@ -358,9 +366,9 @@ class LimitConformance(Conformance):
         self, store: Store, worker: str
     ) -> None:
         """It is kept in the store."""
-        await store.register_worker(worker_info(OTHER_WORKER))
+        await store.workers.register_worker(worker_info(OTHER_WORKER))
         limits = {"mail": Limit(rate=read_rate("1/h", "rate"))}
-        await store.submit_batch([new_job(), new_job(), new_job("chart")], NOW)
+        await store.jobs.submit_batch([new_job(), new_job(), new_job("chart")], NOW)
         assert len(await take(store, limits)) == 2
         assert await take(store, limits, worker=OTHER_WORKER, now=NOW + 3_000_000) == []
         assert len(await take(store, limits, worker=OTHER_WORKER, now=NOW + 3_600_000)) == 1
@@ -370,20 +378,27 @@ class LimitConformance(Conformance):
     ) -> None:
         """An idle worker sleeps."""
         limits = {"mail": Limit(rate=read_rate("1/h", "rate"))}
-        await store.submit(new_job(), NOW)
-        await store.claim(worker, ["mail"], 10, NOW, limits)
-        assert (await store.claim(worker, ["mail"], 10, NOW + 1, limits)).next_due is None
+        await store.jobs.submit(new_job(), NOW)
+        await store.workers.claim(worker, ["mail"], 10, NOW, limits)
+        assert (await store.workers.claim(worker, ["mail"], 10, NOW + 1, limits)).next_due is None
 
     async def test_how_a_limit_stands(self, store: Store, worker: str) -> None:
         """For those who ask why a job waits."""
         rate = read_rate("1/s", "rate")
-        await store.submit_batch([new_job(limit_key=key) for key in "aab"], NOW)
+        await store.jobs.submit_batch([new_job(limit_key=key) for key in "aab"], NOW)
         limits = {"mail": Limit(2, by_key=True)}
-        assert (await store.stands("mail", limits["mail"], TENANT, "a")).running == 0
+        assert (
+            await store.workers.get_limit_usage("mail", limits["mail"], TENANT, "a")
+        ).running == 0
         await take(store, limits, 2)
         await take(store, {"mail": Limit(2, by_key=True, rate=rate)}, 1)
         for key, running in (("a", 2), ("b", 1), ("c", 0)):
-            assert (await store.stands("mail", limits["mail"], TENANT, key)).running == running
-        stands = await store.stands("mail", Limit(9, rate=rate), TENANT, None)
+            assert (
+                await store.workers.get_limit_usage("mail", limits["mail"], TENANT, key)
+            ).running == running
+        stands = await store.workers.get_limit_usage("mail", Limit(9, rate=rate), TENANT, None)
         assert stands == (3, (NOW + 900) * 1000)
-        assert await store.stands("mail", None, TENANT, None) == (0, (NOW + 900) * 1000)
+        assert await store.workers.get_limit_usage("mail", None, TENANT, None) == (
+            0,
+            (NOW + 900) * 1000,
+        )

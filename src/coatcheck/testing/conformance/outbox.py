@@ -42,13 +42,13 @@ class OutboxConformance(Conformance):
         """Without endpoints there are no deliveries."""
         job_id = await ended_job(store)
         assert await of_job(store, job_id) == []
-        assert await store.delivery_lanes() == []
+        assert await store.webhooks.list_delivery_lanes() == []
 
     async def test_a_delivery_says_what_the_log_says(self, store: Store) -> None:
         """It carries the event's number, time and data, and is due at once."""
         endpoint = await put(store)
         job_id = await ended_job(store)
-        last = (await store.events(TENANT, job_id, 0, 100))[-1]
+        last = (await store.jobs.list_events(TENANT, job_id, 0, 100))[-1]
         assert await of_job(store, job_id) == [
             WebhookDelivery(
                 key=DeliveryKey(TENANT, job_id, last.seq, endpoint.id),
@@ -71,14 +71,14 @@ class OutboxConformance(Conformance):
         await settle(store, lease, Errored(BOOM, 0))
         lease = await reclaim(store, lease.job_id)
         await settle(store, lease, Waiting(None, (("event:0:go",),)))
-        await store.send(TENANT, lease.job_id, "go", "1", NOW)
+        await store.jobs.send_event(TENANT, lease.job_id, "go", "1", NOW)
         lease = await reclaim(store, lease.job_id)
         await settle(store, lease, Waiting(NOW + 5, ()))
         lease = await reclaim(store, lease.job_id, now=NOW + 5)
         await settle(store, lease, GaveUp(BOOM))
-        await store.resume(TENANT, lease.job_id, NOW)
+        await store.jobs.resume(TENANT, lease.job_id, NOW)
         lease = await reclaim(store, lease.job_id)
-        await store.cancel(TENANT, lease.job_id, NOW)
+        await store.jobs.cancel(TENANT, lease.job_id, NOW)
         await settle(store, lease, Cancelled())
         again = ["running", "queued"]
         waits = ["running", "waiting", "queued"]
@@ -91,10 +91,10 @@ class OutboxConformance(Conformance):
         await put(store, events=EVERYTHING)
         lost, dead = await run_job(store), new_job()
         dead = dead._replace(terms=dead.terms._replace(deadline_at=NOW + 1))
-        await store.remove_worker(worker, None, NOW)
-        await store.submit(dead, NOW)
-        await store.sweep(NOW + 1)
-        await store.cancel(TENANT, lost.job_id, NOW)
+        await store.workers.remove_worker(worker, None, NOW)
+        await store.jobs.submit(dead, NOW)
+        await store.maintenance.sweep(NOW + 1)
+        await store.jobs.cancel(TENANT, lost.job_id, NOW)
         assert await told(store, lost.job_id) == ["job.running", "job.queued", "job.cancelled"]
         assert await told(store, dead.id) == ["job.failed"]
 
@@ -102,15 +102,15 @@ class OutboxConformance(Conformance):
         """In one batch, with different ends, and with last words."""
         await put(store)
         jobs = [new_job() for _ in range(6)]
-        await store.submit_batch(jobs, NOW)
+        await store.jobs.submit_batch(jobs, NOW)
         leases = [each.lease for each in await claim(store)]
-        await store.settle([Settlement(lease, Succeeded("1")) for lease in leases[:2]], NOW)
+        await store.workers.settle([Settlement(lease, Succeeded("1")) for lease in leases[:2]], NOW)
         mixed = [
             Settlement(leases[2], Succeeded("1"), Report(phase="end")),
             Settlement(leases[3], GaveUp(BOOM)),
             Settlement(leases[4], Errored(BOOM, 0)),
         ]
-        await store.settle(mixed, NOW)
+        await store.workers.settle(mixed, NOW)
         found = [await told(store, lease.job_id) for lease in leases]
         ok = ["job.succeeded"]
         assert found == [ok, ok, ok, ["job.failed"], [], []]
@@ -147,8 +147,8 @@ class OutboxConformance(Conformance):
         """However the batch is written."""
         assert count <= BATCH_LIMIT
         jobs = [called_back("cancelled") for _ in range(count)]
-        await store.submit_batch(jobs, NOW)
-        await store.cancel(TENANT, jobs[-1].id, NOW)
+        await store.jobs.submit_batch(jobs, NOW)
+        await store.jobs.cancel(TENANT, jobs[-1].id, NOW)
         assert await told(store, jobs[-1].id) == ["job.cancelled"]
 
     async def test_a_job_under_a_key_brings_its_own(self, store: Store) -> None:
@@ -156,9 +156,9 @@ class OutboxConformance(Conformance):
         job, loser = called_back("cancelled"), called_back("cancelled")
         once = Idempotency("key", "print", NOW + 1000)
         for _ in range(2):
-            assert await store.submit(job, NOW, once) is None
-        assert await store.submit(loser, NOW, once) is not None
-        await store.cancel(TENANT, job.id, NOW)
+            assert await store.jobs.submit(job, NOW, once) is None
+        assert await store.jobs.submit(loser, NOW, once) is not None
+        await store.jobs.cancel(TENANT, job.id, NOW)
         assert await told(store, job.id) == ["job.cancelled"]
 
     async def test_phases_are_told_to_those_who_want_to_hear_of_them(self, store: Store) -> None:
@@ -169,15 +169,17 @@ class OutboxConformance(Conformance):
         loading = NewJobEvent(EventType.PROGRESS, '{"phase": "loading"}')
         quoted = NewJobEvent(EventType.LOG, '{"phase": "in a log"}')
         said = Report(phase="working", events=(loading, quoted))
-        assert await wakes(store, Topic.WEBHOOKS, store.report(lease, said, NOW))
-        assert await store.report(lease, Report(Progress(1, 2, '"phase": "none"')), NOW)
+        assert await wakes(store, Topic.WEBHOOKS, store.workers.report(lease, said, NOW))
+        assert await store.workers.report(lease, Report(Progress(1, 2, '"phase": "none"')), NOW)
         last = Report(Progress(2, 2, "of no concern"), phase="closing")
-        await store.settle([Settlement(lease, Succeeded("1"), last)], NOW)
+        await store.workers.settle([Settlement(lease, Succeeded("1"), last)], NOW)
         found = await of_job(store, job.id)
         phases = [json.loads(each.event) for each in found if each.type == "job.phase"]
         assert phases == [{"phase": name} for name in ("loading", "working", "closing")]
         assert [each.type for each in found] == [*["job.phase"] * 3, *["job.succeeded"] * 2]
-        log = {event.seq: event.data for event in await store.events(TENANT, job.id, 0, 100)}
+        log = {
+            event.seq: event.data for event in await store.jobs.list_events(TENANT, job.id, 0, 100)
+        }
         assert [json.loads(log[each.key.seq])["phase"] for each in found[:3]] == [
             *("loading", "working", "closing")
         ]
@@ -186,13 +188,13 @@ class OutboxConformance(Conformance):
         """By whatever leaves something in the outbox."""
         await put(store, events=EVERYTHING)
         job, other = new_job(), new_job()
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         assert await wakes(store, Topic.WEBHOOKS, claim(store))
-        [held] = await store.held_by(WORKER)
+        [held] = await store.workers.list_held_jobs(WORKER)
         assert await wakes(store, Topic.WEBHOOKS, settle(store, held.lease, Errored(BOOM, 0)))
         lease = await reclaim(store, job.id)
         assert await wakes(store, Topic.WEBHOOKS, settle(store, lease, Succeeded("1")))
-        await store.submit(other, NOW)
-        assert await wakes(store, Topic.WEBHOOKS, store.cancel(TENANT, other.id, NOW))
+        await store.jobs.submit(other, NOW)
+        assert await wakes(store, Topic.WEBHOOKS, store.jobs.cancel(TENANT, other.id, NOW))
         [cancelled] = await of_job(store, other.id)
-        assert await wakes(store, Topic.WEBHOOKS, store.redeliver([cancelled.key], NOW))
+        assert await wakes(store, Topic.WEBHOOKS, store.webhooks.redeliver([cancelled.key], NOW))

@@ -25,32 +25,32 @@ class VersionConformance(Conformance):
         self, store: Store, worker: str
     ) -> None:
         """Others begin with whatever version comes first."""
-        await store.submit_batch([new_job(), new_job()], NOW)
+        await store.jobs.submit_batch([new_job(), new_job()], NOW)
         [begun] = await take(store, {}, 1, versions={"mail": "1"})
         await settle(store, begun.lease, Released())
         newer = await take(store, {}, versions={"mail": "2"})
         assert [claim.lease.job_id for claim in newer] != [begun.lease.job_id]
         assert len(newer) == 1
         assert await claimed_ids(store) == [], "a worker that knows no versions leaves it, too"
-        job = await store.get(TENANT, begun.lease.job_id)
+        job = await store.jobs.get(TENANT, begun.lease.job_id)
         assert (job.state, job.version) == (State.QUEUED, "1")
         [again] = await take(store, {}, versions={"mail": "1"})
         assert again.lease.job_id == begun.lease.job_id
-        assert (await store.get(TENANT, newer[0].lease.job_id)).version == "2"
+        assert (await store.jobs.get(TENANT, newer[0].lease.job_id)).version == "2"
 
     async def test_versions_of_a_kind_share_its_limit(self, store: Store, worker: str) -> None:
         """The limit is the kind's."""
-        await store.submit_batch([new_job() for _ in range(3)], NOW)
+        await store.jobs.submit_batch([new_job() for _ in range(3)], NOW)
         assert len(await take(store, ONE, versions={"mail": "1"})) == 1
         assert await take(store, ONE, versions={"mail": "2"}) == []
 
     async def test_a_job_that_is_resumed_keeps_its_version(self, store: Store, worker: str) -> None:
         """It goes on with its steps, which are those of that code."""
         job = new_job()
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         [begun] = await take(store, {}, versions={"mail": "1"})
         await settle(store, begun.lease, GaveUp(BOOM))
-        assert (await store.resume(TENANT, job.id, NOW)).version == "1"
+        assert (await store.jobs.resume(TENANT, job.id, NOW)).version == "1"
         assert await take(store, {}, versions={"mail": "2"}) == []
         [again] = await take(store, {}, versions={"mail": "1"})
         assert again.lease.job_id == job.id
@@ -60,12 +60,12 @@ class VersionConformance(Conformance):
     ) -> None:
         """It is how a job is brought over to other code."""
         job, fork = new_job(), new_job()
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         [begun] = await take(store, {}, versions={"mail": "1"})
-        await store.report(begun.lease, Report(steps=(new_step(0),)), NOW)
-        await store.fork(job.id, 1, fork._replace(forked_from=job.id), NOW)
-        assert (await store.get(TENANT, fork.id)).version is None
+        await store.workers.report(begun.lease, Report(steps=(new_step(0),)), NOW)
+        await store.jobs.fork(job.id, 1, fork._replace(forked_from=job.id), NOW)
+        assert (await store.jobs.get(TENANT, fork.id)).version is None
         [other] = await take(store, {}, versions={"mail": "2"})
         assert other.lease.job_id == fork.id
-        assert (await store.get(TENANT, fork.id)).version == "2"
-        assert await store.steps(TENANT, fork.id) == [new_step(0)]
+        assert (await store.jobs.get(TENANT, fork.id)).version == "2"
+        assert await store.jobs.list_steps(TENANT, fork.id) == [new_step(0)]

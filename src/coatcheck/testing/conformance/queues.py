@@ -25,7 +25,7 @@ class QueueConformance(Conformance):
         """Ready, delayed and running, over all kinds and tenants."""
         await run_job(store)
         await run_job(store, new_job("chart"))
-        await store.submit_batch(
+        await store.jobs.submit_batch(
             [
                 new_job(created_at=NOW + 20),
                 new_job("chart", tenant="acme", created_at=NOW + 10),
@@ -34,7 +34,7 @@ class QueueConformance(Conformance):
             ],
             NOW + 50,
         )
-        assert await store.queues() == [
+        assert await store.queues.list_queues() == [
             QueueStatus(
                 "default", paused=False, ready=3, delayed=1, running=2, oldest_ready=NOW + 10
             )
@@ -45,7 +45,7 @@ class QueueConformance(Conformance):
     ) -> None:
         """By name, each once, the first so many; nobody else's."""
         await run_job(store, new_job(queue="b", tenant="acme"))
-        await store.submit_batch(
+        await store.jobs.submit_batch(
             [
                 new_job(queue="c", tenant="acme"),
                 new_job(queue="c", tenant="acme"),
@@ -54,40 +54,43 @@ class QueueConformance(Conformance):
             ],
             NOW,
         )
-        assert await store.queue_names("acme", 10) == ["a", "b", "c"]
-        assert await store.queue_names("acme", 2) == ["a", "b"]
-        assert await store.queue_names("nobody", 10) == []
+        assert await store.queues.list_queue_names("acme", 10) == ["a", "b", "c"]
+        assert await store.queues.list_queue_names("acme", 2) == ["a", "b"]
+        assert await store.queues.list_queue_names("nobody", 10) == []
 
     async def test_queues_are_listed_by_name(self, store: Store, worker: str) -> None:
         """Each that holds jobs, with its own numbers."""
         await run_job(store, new_job(queue="b"))
-        await store.submit_batch([new_job(queue=name) for name in ("c", "a", "c")], NOW)
-        await store.submit(new_job(queue="d", run_at=NOW + 1), NOW)
-        listed = [(q.name, q.ready, q.delayed, q.running) for q in await store.queues()]
+        await store.jobs.submit_batch([new_job(queue=name) for name in ("c", "a", "c")], NOW)
+        await store.jobs.submit(new_job(queue="d", run_at=NOW + 1), NOW)
+        listed = [(q.name, q.ready, q.delayed, q.running) for q in await store.queues.list_queues()]
         assert listed == [("a", 1, 0, 0), ("b", 0, 0, 1), ("c", 2, 0, 0), ("d", 0, 1, 0)]
 
     async def test_a_queue_is_held_by_a_pause_or_a_limit(self, store: Store) -> None:
         """Until both are gone; another is not."""
-        assert not await store.is_held("a")
-        await store.pause_queue("a", True, NOW)
-        await store.limit_queue("a", 2)
-        assert (await store.is_held("a"), await store.is_held("b")) == (True, False)
-        await store.pause_queue("a", False, NOW)
-        assert await store.is_held("a")
-        await store.limit_queue("a", None)
-        assert not await store.is_held("a")
+        assert not await store.queues.is_restricted("a")
+        await store.queues.pause_queue("a", True, NOW)
+        await store.queues.limit_queue("a", 2)
+        assert (await store.queues.is_restricted("a"), await store.queues.is_restricted("b")) == (
+            True,
+            False,
+        )
+        await store.queues.pause_queue("a", False, NOW)
+        assert await store.queues.is_restricted("a")
+        await store.queues.limit_queue("a", None)
+        assert not await store.queues.is_restricted("a")
 
     async def test_an_empty_store_has_no_queues(self, store: Store) -> None:
         """A queue exists by what is in it."""
-        assert await store.queues() == []
+        assert await store.queues.list_queues() == []
 
     async def test_jobs_that_have_ended_are_not_in_a_queue(self, store: Store, worker: str) -> None:
         """Neither succeeded nor cancelled ones."""
         lease, job = await run_job(store), new_job()
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         await settle(store, lease, Succeeded("1"), NOW)
-        await store.cancel(job.tenant, job.id, NOW)
-        assert await store.queues() == []
+        await store.jobs.cancel(job.tenant, job.id, NOW)
+        assert await store.queues.list_queues() == []
 
     async def test_a_queue_without_ready_jobs_has_no_oldest(
         self, store: Store, worker: str
@@ -95,16 +98,16 @@ class QueueConformance(Conformance):
         """`oldest_ready` is about what could start now."""
         lease = await run_job(store)
         await settle(store, lease, Errored(BOOM, retry_after_ms=1_000), NOW)
-        [queue] = await store.queues()
+        [queue] = await store.queues.list_queues()
         assert (queue.ready, queue.delayed, queue.oldest_ready) == (0, 1, None)
 
     async def test_nothing_is_claimed_from_a_paused_queue(self, store: Store, worker: str) -> None:
         """Its jobs wait; those of other queues don't."""
         slow, fast = new_job(queue="slow", priority=5), new_job(queue="fast")
-        await store.submit_batch([slow, fast], NOW)
-        await store.pause_queue("slow", True, NOW)
+        await store.jobs.submit_batch([slow, fast], NOW)
+        await store.queues.pause_queue("slow", True, NOW)
         assert await claimed_ids(store) == [fast.id]
-        await store.pause_queue("slow", False, NOW)
+        await store.queues.pause_queue("slow", False, NOW)
         assert await claimed_ids(store) == [slow.id]
 
     async def test_what_runs_goes_on_when_its_queue_is_paused(
@@ -112,39 +115,39 @@ class QueueConformance(Conformance):
     ) -> None:
         """A pause stops claims only."""
         lease = await run_job(store)
-        await store.pause_queue("default", True, NOW)
+        await store.queues.pause_queue("default", True, NOW)
         assert await settle(store, lease, Succeeded("1"), NOW) is True
         assert (await job_of(store, lease)).state is State.SUCCEEDED
 
     async def test_a_paused_queue_still_takes_jobs_in(self, store: Store, worker: str) -> None:
         """Submitting is never refused by a pause, and its jobs are counted."""
-        await store.pause_queue("default", True, NOW)
-        await store.submit(new_job(), NOW)
-        [queue] = await store.queues()
+        await store.queues.pause_queue("default", True, NOW)
+        await store.jobs.submit(new_job(), NOW)
+        [queue] = await store.queues.list_queues()
         assert (queue.paused, queue.ready) == (True, 1)
         assert await claim(store) == []
 
     async def test_a_paused_queue_is_listed_even_when_empty(self, store: Store) -> None:
         """Until it is opened again."""
-        await store.pause_queue("later", True, NOW)
-        await store.pause_queue("later", True, NOW + 1)
-        assert await store.queues() == [QueueStatus("later", True, 0, 0, 0, None)]
-        await store.pause_queue("later", False, NOW)
-        assert await store.queues() == []
+        await store.queues.pause_queue("later", True, NOW)
+        await store.queues.pause_queue("later", True, NOW + 1)
+        assert await store.queues.list_queues() == [QueueStatus("later", True, 0, 0, 0, None)]
+        await store.queues.pause_queue("later", False, NOW)
+        assert await store.queues.list_queues() == []
 
     async def test_a_queue_that_was_never_paused_can_be_opened(
         self, store: Store, worker: str
     ) -> None:
         """Opening what is open is no error."""
-        await store.pause_queue("default", False, NOW)
-        await store.submit(new_job(), NOW)
+        await store.queues.pause_queue("default", False, NOW)
+        await store.jobs.submit(new_job(), NOW)
         assert len(await claim(store)) == 1
 
     async def test_a_delayed_job_of_a_paused_queue_stays(self, store: Store, worker: str) -> None:
         """Becoming due does not open the queue."""
         job = new_job(run_at=NOW + 10)
-        await store.submit(job, NOW)
-        await store.pause_queue("default", True, NOW)
+        await store.jobs.submit(job, NOW)
+        await store.queues.pause_queue("default", True, NOW)
         assert await claim(store, now=NOW + 20) == []
-        await store.pause_queue("default", False, NOW)
+        await store.queues.pause_queue("default", False, NOW)
         assert await claimed_ids(store, now=NOW + 20) == [job.id]

@@ -27,10 +27,12 @@ class ReportConformance(Conformance):
     async def test_progress_is_shown_and_logged(self, store: Store, worker: str) -> None:
         """A watcher sees how far the job has come, and how it got there."""
         lease = await run_job(store)
-        assert await store.report(lease, Report(Progress(3, 10, "sending")), NOW + 1) is True
+        assert (
+            await store.workers.report(lease, Report(Progress(3, 10, "sending")), NOW + 1) is True
+        )
         job = await job_of(store, lease)
         assert job.progress == Progress(3, 10, "sending")
-        [event] = await store.events(TENANT, lease.job_id, 2, 10)
+        [event] = await store.jobs.list_events(TENANT, lease.job_id, 2, 10)
         assert (event.seq, event.type, event.at) == (3, EventType.PROGRESS, NOW + 1)
         assert json.loads(event.data) == {"done": 3, "total": 10, "message": "sending"}
 
@@ -41,16 +43,16 @@ class ReportConformance(Conformance):
 
         async def say() -> list[bool]:
             reports = [(lease, Report(Progress(done))) for done in range(20)]
-            one_by_one = [await store.report(*each, NOW) for each in reports]
+            one_by_one = [await store.workers.report(*each, NOW) for each in reports]
             at_once = await asyncio.gather(
-                store.report(stale, Report(Progress(50)), NOW),
-                *(store.report(*each, NOW) for each in reports),
+                store.workers.report(stale, Report(Progress(50)), NOW),
+                *(store.workers.report(*each, NOW) for each in reports),
             )
             return [*one_by_one, *at_once]
 
         answers = await asyncio.to_thread(asyncio.run, say())
         assert answers == [*[True] * 20, False, *[True] * 20]
-        log = await store.events(TENANT, lease.job_id, 2, 100)
+        log = await store.jobs.list_events(TENANT, lease.job_id, 2, 100)
         told = [json.loads(event.data)["done"] for event in log]
         assert told[:20] == list(range(20))
         assert sorted(told[20:]) == list(range(20))  # who comes first at once is not promised
@@ -58,21 +60,21 @@ class ReportConformance(Conformance):
     async def test_what_is_none_stays_as_it_is(self, store: Store, worker: str) -> None:
         """Progress, phase and log can be told apart and in any order."""
         lease = await run_job(store)
-        await store.report(lease, Report(phase="loading"), NOW)
+        await store.workers.report(lease, Report(phase="loading"), NOW)
         assert (await job_of(store, lease)).phase == "loading"
-        await store.report(lease, Report(Progress(0.5)), NOW)
+        await store.workers.report(lease, Report(Progress(0.5)), NOW)
         job = await job_of(store, lease)
         assert (job.phase, job.progress) == ("loading", Progress(0.5))
-        await store.report(lease, Report(phase="working"), NOW)
+        await store.workers.report(lease, Report(phase="working"), NOW)
         job = await job_of(store, lease)
         assert (job.phase, job.progress) == ("working", Progress(0.5))
 
     async def test_a_phase_is_logged_like_progress(self, store: Store, worker: str) -> None:
         """Alone or beside progress: whoever follows the log sees it."""
         lease = await run_job(store)
-        await store.report(lease, Report(phase="loading"), NOW)
-        await store.report(lease, Report(Progress(1, 2, "half"), "working"), NOW)
-        log = await store.events(TENANT, lease.job_id, 2, 10)
+        await store.workers.report(lease, Report(phase="loading"), NOW)
+        await store.workers.report(lease, Report(Progress(1, 2, "half"), "working"), NOW)
+        log = await store.jobs.list_events(TENANT, lease.job_id, 2, 10)
         assert [event.type for event in log] == [EventType.PROGRESS] * 2
         assert [json.loads(event.data) for event in log] == [
             {"phase": "loading"},
@@ -83,16 +85,16 @@ class ReportConformance(Conformance):
         """Nothing said, nothing written."""
         lease = await run_job(store)
         before = await job_of(store, lease)
-        assert await store.report(lease, Report(), NOW) is True
+        assert await store.workers.report(lease, Report(), NOW) is True
         assert await job_of(store, lease) == before
 
     async def test_log_entries_keep_their_order(self, store: Store, worker: str) -> None:
         """Entries of one report are numbered as they were given, after all that came before."""
         lease = await run_job(store)
         entries = tuple(NewJobEvent(EventType.LOG, f'{{"message":"{n}"}}') for n in range(4))
-        await store.report(lease, Report(events=entries[:3]), NOW + 1)
-        await store.report(lease, Report(events=entries[3:]), NOW + 2)
-        log = await store.events(TENANT, lease.job_id, 2, 10)
+        await store.workers.report(lease, Report(events=entries[:3]), NOW + 1)
+        await store.workers.report(lease, Report(events=entries[3:]), NOW + 2)
+        log = await store.jobs.list_events(TENANT, lease.job_id, 2, 10)
         assert [event.seq for event in log] == [3, 4, 5, 6]
         assert [event.data for event in log] == [entry.data for entry in entries]
         assert {event.type for event in log} == {EventType.LOG}
@@ -102,10 +104,10 @@ class ReportConformance(Conformance):
         """All of it is written, and the job knows its last event."""
         lease = await run_job(store)
         entry = NewJobEvent(EventType.LOG, '{"message":"hi"}')
-        await store.report(lease, Report(Progress(1, 2), "working", (entry,)), NOW)
+        await store.workers.report(lease, Report(Progress(1, 2), "working", (entry,)), NOW)
         job = await job_of(store, lease)
         assert (job.progress, job.phase, job.last_event) == (Progress(1, 2), "working", 4)
-        log = await store.events(TENANT, lease.job_id, 2, 10)
+        log = await store.jobs.list_events(TENANT, lease.job_id, 2, 10)
         assert {event.type for event in log} == {EventType.LOG, EventType.PROGRESS}
 
     async def test_a_stale_report_changes_nothing(self, store: Store, worker: str) -> None:
@@ -115,32 +117,36 @@ class ReportConformance(Conformance):
         current = await reclaim(store, stale.job_id)
         before = await job_of(store, current)
         entry = NewJobEvent(EventType.LOG, "{}")
-        assert await store.report(stale, Report(Progress(9), "wrong", (entry,)), NOW) is False
+        assert (
+            await store.workers.report(stale, Report(Progress(9), "wrong", (entry,)), NOW) is False
+        )
         assert await job_of(store, current) == before
-        assert len(await store.events(TENANT, current.job_id, 0, 100)) == before.last_event
-        assert (await store.counters())["stale_writes"] == 1
+        assert (
+            len(await store.jobs.list_events(TENANT, current.job_id, 0, 100)) == before.last_event
+        )
+        assert (await store.maintenance.read_counters())["stale_writes"] == 1
 
     async def test_a_job_that_has_ended_says_nothing_more(self, store: Store, worker: str) -> None:
         """A report that comes after the end is refused: the end stays the last entry."""
         lease = await run_job(store)
         await settle(store, lease, Succeeded("1"), NOW)
         before = await job_of(store, lease)
-        assert await store.report(lease, Report(Progress(9)), NOW) is False
+        assert await store.workers.report(lease, Report(Progress(9)), NOW) is False
         assert await job_of(store, lease) == before
 
     async def test_the_next_attempt_begins_afresh(self, store: Store, worker: str) -> None:
         """Progress and phase belong to an attempt; the log belongs to the job."""
         lease = await run_job(store)
-        await store.report(lease, Report(Progress(9, 10), "working"), NOW)
+        await store.workers.report(lease, Report(Progress(9, 10), "working"), NOW)
         await settle(store, lease, Errored(BOOM, retry_after_ms=0), NOW)
         job = await job_of(store, lease)
         assert (job.progress, job.phase) == (None, None)
-        assert len(await store.events(TENANT, lease.job_id, 0, 100)) == 4
+        assert len(await store.jobs.list_events(TENANT, lease.job_id, 0, 100)) == 4
 
     async def test_the_last_progress_is_kept_at_the_end(self, store: Store, worker: str) -> None:
         """It shows how far the job came."""
         lease = await run_job(store)
-        await store.report(lease, Report(Progress(10, 10)), NOW)
+        await store.workers.report(lease, Report(Progress(10, 10)), NOW)
         await settle(store, lease, Succeeded("1"), NOW)
         assert (await job_of(store, lease)).progress == Progress(10, 10)
 
@@ -154,12 +160,12 @@ class ReportConformance(Conformance):
             for n in range(20)
         ]
         said[7] = said[7]._replace(phase="seventh")
-        answers = await asyncio.gather(*(store.report(lease, one, NOW) for one in said))
+        answers = await asyncio.gather(*(store.workers.report(lease, one, NOW) for one in said))
         assert all(answers)
 
         job = await job_of(store, lease)
         assert (job.progress, job.phase) == (Progress(19, 20), "seventh")
-        log = (await store.events(TENANT, lease.job_id, 0, 100))[2:]
+        log = (await store.jobs.list_events(TENANT, lease.job_id, 0, 100))[2:]
         assert [event.type for event in log] == [EventType.LOG, EventType.PROGRESS] * 20
         assert [json.loads(event.data)["message"] for event in log[::2]] == [
             str(n) for n in range(20)

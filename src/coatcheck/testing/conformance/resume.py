@@ -39,7 +39,7 @@ class ResumeConformance(Conformance):
         leases = [await run_job(store) for _ in range(20)]
         for lease in leases:
             await settle(store, lease, GaveUp(BOOM))
-        resuming = asyncio.gather(*(store.resume(TENANT, one.job_id, NOW) for one in leases))
+        resuming = asyncio.gather(*(store.jobs.resume(TENANT, one.job_id, NOW) for one in leases))
         ended = 0
         while ended < len(leases):
             for again in await claim(store):
@@ -55,14 +55,14 @@ class ResumeConformance(Conformance):
     ) -> None:
         """It is as if it were new, but for what it has done."""
         lease = await run_job(store, new_job(terms=Terms(max_attempts=2)))
-        await store.report(lease, Report(steps=(new_step(),)), NOW)
+        await store.workers.report(lease, Report(steps=(new_step(),)), NOW)
         await settle(store, lease, Errored(BOOM, 0))
         await settle(store, await reclaim(store, lease.job_id), outcome)
-        job = await store.resume(TENANT, lease.job_id, NOW + 5)
+        job = await store.jobs.resume(TENANT, lease.job_id, NOW + 5)
         assert (job.state, job.reason, job.run_at) == (State.QUEUED, Reason.RESUMED, NOW + 5)
         assert (job.attempt, job.error, job.finished_at, job.expires_at) == (0, None, None, None)
         assert job.cancel_requested is False
-        assert await store.steps(TENANT, lease.job_id) == [new_step()]
+        assert await store.jobs.list_steps(TENANT, lease.job_id) == [new_step()]
         for attempt in (1, 2):
             [again] = await claim(store, now=NOW + 5)
             assert (again.attempt, again.lease.fence) == (attempt, lease.fence + 1 + attempt)
@@ -73,8 +73,8 @@ class ResumeConformance(Conformance):
         """With a result, and a retention that counts from then."""
         lease = await run_job(store, new_job(terms=Terms(keep_succeeded_ms=10, keep_failed_ms=10)))
         await settle(store, lease, GaveUp(BOOM))
-        await store.resume(TENANT, lease.job_id, NOW + 5)
-        await store.sweep(NOW + 100)
+        await store.jobs.resume(TENANT, lease.job_id, NOW + 5)
+        await store.maintenance.sweep(NOW + 100)
         await settle(
             store, await reclaim(store, lease.job_id, now=NOW + 5), Succeeded("2"), NOW + 9
         )
@@ -89,11 +89,13 @@ class ResumeConformance(Conformance):
     async def test_a_request_to_stop_is_over(self, store: Store, worker: str) -> None:
         """The next attempt is not cancelled by what cancelled the last."""
         lease = await run_job(store)
-        await store.cancel(TENANT, lease.job_id, NOW)
+        await store.jobs.cancel(TENANT, lease.job_id, NOW)
         await settle(store, lease, Cancelled())
-        await store.resume(TENANT, lease.job_id, NOW)
+        await store.jobs.resume(TENANT, lease.job_id, NOW)
         again = await reclaim(store, lease.job_id)
-        assert [held.cancel_requested for held in await store.held_by(worker)] == [False]
+        assert [held.cancel_requested for held in await store.workers.list_held_jobs(worker)] == [
+            False
+        ]
         await settle(store, again, Errored(BOOM, 0))
         assert (await job_of(store, lease)).state is State.QUEUED
 
@@ -103,41 +105,41 @@ class ResumeConformance(Conformance):
         for now, deadline in ((NOW + 49, NOW + 50), (NOW + 50, None)):
             lease = await run_job(store, new_job(terms=terms))
             await settle(store, lease, GaveUp(BOOM))
-            job = await store.resume(TENANT, lease.job_id, now)
+            job = await store.jobs.resume(TENANT, lease.job_id, now)
             assert job.terms.deadline_at == deadline
-            assert (await store.sweep(now)).expired == 0
+            assert (await store.maintenance.sweep(now)).expired == 0
             [again] = await claim(store, now=now)
             assert again.terms.deadline_at == deadline
 
     async def test_an_expired_job_can_be_resumed(self, store: Store, worker: str) -> None:
         """Also one that was never tried."""
         job = new_job(terms=Terms(deadline_at=NOW + 5))
-        await store.submit(job, NOW)
-        await store.sweep(NOW + 5)
-        assert (await store.resume(TENANT, job.id, NOW + 6)).state is State.QUEUED
+        await store.jobs.submit(job, NOW)
+        await store.maintenance.sweep(NOW + 5)
+        assert (await store.jobs.resume(TENANT, job.id, NOW + 6)).state is State.QUEUED
         await reclaim(store, job.id, now=NOW + 6)
 
     async def test_any_other_is_left_as_it_is(self, store: Store, worker: str) -> None:
         """Queued, running, waiting or succeeded."""
         lease = await run_job(store)
         before = await job_of(store, lease)
-        assert await store.resume(TENANT, lease.job_id, NOW + 1) == before
+        assert await store.jobs.resume(TENANT, lease.job_id, NOW + 1) == before
         await settle(store, lease, Waiting(NOW + 3))
         before = await job_of(store, lease)
-        assert await store.resume(TENANT, lease.job_id, NOW + 1) == before
+        assert await store.jobs.resume(TENANT, lease.job_id, NOW + 1) == before
         again = await reclaim(store, lease.job_id, now=NOW + 3)
         await settle(store, again, Succeeded("1"))
         before = await job_of(store, lease)
-        assert await store.resume(TENANT, lease.job_id, NOW + 9) == before
-        await store.submit(new := new_job(), NOW)
-        assert (await store.resume(TENANT, new.id, NOW)).last_event == 1
+        assert await store.jobs.resume(TENANT, lease.job_id, NOW + 9) == before
+        await store.jobs.submit(new := new_job(), NOW)
+        assert (await store.jobs.resume(TENANT, new.id, NOW)).last_event == 1
 
     async def test_the_lease_of_before_writes_nothing(self, store: Store, worker: str) -> None:
         """Not while the job is queued again, and not while another holds it."""
         lease = await run_job(store)
         await settle(store, lease, GaveUp(BOOM))
-        await store.resume(TENANT, lease.job_id, NOW)
-        assert not await store.report(lease, Report(steps=(new_step(),)), NOW)
+        await store.jobs.resume(TENANT, lease.job_id, NOW)
+        assert not await store.workers.report(lease, Report(steps=(new_step(),)), NOW)
         again = await reclaim(store, lease.job_id)
         assert not await settle(store, lease, Succeeded("1"))
         assert (await job_of(store, again)).state is State.RUNNING
@@ -145,14 +147,14 @@ class ResumeConformance(Conformance):
     async def test_a_job_that_is_not_there_is_not_resumed(self, store: Store) -> None:
         """Unknown, somebody else's, or gone."""
         job = new_job(tenant="acme", terms=Terms(keep_failed_ms=1))
-        await store.submit(job, NOW)
-        await store.cancel("acme", job.id, NOW)
+        await store.jobs.submit(job, NOW)
+        await store.jobs.cancel("acme", job.id, NOW)
         for tenant, job_id in ((TENANT, new_id()), ("umbrella", job.id)):
             with pytest.raises(NotFound):
-                await store.resume(tenant, job_id, NOW)
-        await store.sweep(NOW + 10)
+                await store.jobs.resume(tenant, job_id, NOW)
+        await store.maintenance.sweep(NOW + 10)
         with pytest.raises(Gone):
-            await store.resume("acme", job.id, NOW + 10)
+            await store.jobs.resume("acme", job.id, NOW + 10)
 
 
 class ForkConformance(Conformance):
@@ -171,13 +173,13 @@ class ForkConformance(Conformance):
             new_step(4, "e"),
             new_step(5, "f"),
         )
-        await store.report(lease, Report(steps=steps), NOW)
+        await store.workers.report(lease, Report(steps=steps), NOW)
         fork = new_job(forked_from=lease.job_id)
-        await store.fork(lease.job_id, 5, fork, NOW + 1)
+        await store.jobs.fork(lease.job_id, 5, fork, NOW + 1)
         copied = [steps[0], steps[1], steps[4]]
-        assert await store.steps(TENANT, fork.id) == copied
-        assert await store.steps(TENANT, lease.job_id) == list(steps)
-        assert (await store.get(TENANT, fork.id)).forked_from == lease.job_id
+        assert await store.jobs.list_steps(TENANT, fork.id) == copied
+        assert await store.jobs.list_steps(TENANT, lease.job_id) == list(steps)
+        assert (await store.jobs.get(TENANT, fork.id)).forked_from == lease.job_id
 
     async def test_its_first_claim_looks_like_a_second(self, store: Store, worker: str) -> None:
         """A handler reads its history only where there can be one: from the second fence on."""
@@ -188,8 +190,8 @@ class ForkConformance(Conformance):
             surface="proxy",
             labels='{"relay.owner": "x"}',
         )
-        await store.fork(lease.job_id, 9, fork, NOW)
-        job = await store.get(TENANT, fork.id)
+        await store.jobs.fork(lease.job_id, 9, fork, NOW)
+        job = await store.jobs.get(TENANT, fork.id)
         assert (job.surface, job.labels) == ("proxy", {"relay.owner": "x"})
         assert (job.state, job.fence, job.attempt, job.last_event) == (State.QUEUED, 1, 0, 1)
         [claimed] = await claim(store)
@@ -198,34 +200,34 @@ class ForkConformance(Conformance):
     async def test_the_same_id_again_is_left_alone(self, store: Store, worker: str) -> None:
         """A fork whose answer never came is asked for again."""
         lease = await run_job(store)
-        await store.report(lease, Report(steps=(new_step(0), new_step(1))), NOW)
+        await store.workers.report(lease, Report(steps=(new_step(0), new_step(1))), NOW)
         fork = new_job(forked_from=lease.job_id)
-        await store.fork(lease.job_id, 1, fork, NOW)
-        before = await store.get(TENANT, fork.id)
-        await store.fork(lease.job_id, 2, fork._replace(input='"other"'), NOW + 1)
-        assert await store.get(TENANT, fork.id) == before
-        assert await store.steps(TENANT, fork.id) == [new_step(0)]
-        assert await store.input_of(TENANT, fork.id) == fork.input
+        await store.jobs.fork(lease.job_id, 1, fork, NOW)
+        before = await store.jobs.get(TENANT, fork.id)
+        await store.jobs.fork(lease.job_id, 2, fork._replace(input='"other"'), NOW + 1)
+        assert await store.jobs.get(TENANT, fork.id) == before
+        assert await store.jobs.list_steps(TENANT, fork.id) == [new_step(0)]
+        assert await store.jobs.get_input(TENANT, fork.id) == fork.input
 
     async def test_the_source_may_have_ended_or_be_gone(self, store: Store, worker: str) -> None:
         """What there is of it is copied."""
         lease = await run_job(store)
-        await store.report(lease, Report(steps=(new_step(0),)), NOW)
+        await store.workers.report(lease, Report(steps=(new_step(0),)), NOW)
         await settle(store, lease, Succeeded("1"))
         fork, late = new_job(), new_job()
-        await store.fork(lease.job_id, 1, fork, NOW)
-        await store.delete(TENANT, lease.job_id, NOW)
-        await store.fork(lease.job_id, 1, late, NOW)
-        assert await store.steps(TENANT, fork.id) == [new_step(0)]
-        assert await store.steps(TENANT, late.id) == []
+        await store.jobs.fork(lease.job_id, 1, fork, NOW)
+        await store.jobs.delete(TENANT, lease.job_id, NOW)
+        await store.jobs.fork(lease.job_id, 1, late, NOW)
+        assert await store.jobs.list_steps(TENANT, fork.id) == [new_step(0)]
+        assert await store.jobs.list_steps(TENANT, late.id) == []
 
     async def test_a_fork_takes_no_steps_of_another_tenant(self, store: Store, worker: str) -> None:
         """Who knows an id knows nothing yet."""
         lease = await run_job(store, new_job(tenant="acme"))
-        await store.report(lease, Report(steps=(new_step(0),)), NOW)
+        await store.workers.report(lease, Report(steps=(new_step(0),)), NOW)
         fork = new_job(tenant="umbrella")
-        await store.fork(lease.job_id, 1, fork, NOW)
-        assert await store.steps("umbrella", fork.id) == []
+        await store.jobs.fork(lease.job_id, 1, fork, NOW)
+        assert await store.jobs.list_steps("umbrella", fork.id) == []
 
     async def test_events_that_its_steps_have_taken_come_along(
         self, store: Store, worker: str
@@ -233,19 +235,19 @@ class ForkConformance(Conformance):
         """So that the next one sent to the fork is the next one it waits for."""
         lease = await run_job(store)
         for data in ("1", "2", "3"):
-            await store.send(TENANT, lease.job_id, "go", data, NOW)
-        await store.send(TENANT, lease.job_id, "stop", "4", NOW)
+            await store.jobs.send_event(TENANT, lease.job_id, "go", data, NOW)
+        await store.jobs.send_event(TENANT, lease.job_id, "stop", "4", NOW)
         taken = [
             new_step(seq, "go", id=StepId(Op.EVENT, "go", None, seq), result=str(seq + 1))
             for seq in range(2)
         ]
-        await store.report(lease, Report(steps=tuple(taken)), NOW)
+        await store.workers.report(lease, Report(steps=tuple(taken)), NOW)
         one, both = new_job(), new_job()
-        await store.fork(lease.job_id, 1, one, NOW + 1)
-        await store.fork(lease.job_id, 2, both, NOW + 1)
+        await store.jobs.fork(lease.job_id, 1, one, NOW + 1)
+        await store.jobs.fork(lease.job_id, 2, both, NOW + 1)
         for fork, count in ((one, 1), (both, 2)):
-            await store.send(TENANT, fork.id, "go", '"new"', NOW + 2)
-            found = await store.messages(TENANT, fork.id)
+            await store.jobs.send_event(TENANT, fork.id, "go", '"new"', NOW + 2)
+            found = await store.jobs.list_sent_events(TENANT, fork.id)
             assert [(each.name, each.number) for each in found] == [
                 ("go", number) for number in range(count + 1)
             ]
@@ -254,12 +256,12 @@ class ForkConformance(Conformance):
     async def test_the_input_of_a_job_can_be_read(self, store: Store, worker: str) -> None:
         """By its id or its public id, as it was handed in."""
         job = new_job(input='{"n": 1.50}', public_id="r_42")
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         for job_id in (job.id, "r_42"):
-            assert await store.input_of(TENANT, job_id) == '{"n": 1.50}'
+            assert await store.jobs.get_input(TENANT, job_id) == '{"n": 1.50}'
         with pytest.raises(NotFound):
-            await store.input_of("umbrella", job.id)
-        await store.cancel(TENANT, job.id, NOW)
-        await store.delete(TENANT, job.id, NOW)
+            await store.jobs.get_input("umbrella", job.id)
+        await store.jobs.cancel(TENANT, job.id, NOW)
+        await store.jobs.delete(TENANT, job.id, NOW)
         with pytest.raises(Gone):
-            await store.input_of(TENANT, job.id)
+            await store.jobs.get_input(TENANT, job.id)

@@ -49,7 +49,7 @@ def new_schedule(name: str = "nightly", **fields: Any) -> Schedule:
 async def put(store: Store, name: str = "nightly", **fields: Any) -> Schedule:
     """Write a schedule that is not there yet."""
     schedule = new_schedule(name, **fields)
-    assert await store.put_schedule(schedule, None) is True
+    assert await store.schedules.put_schedule(schedule, None) is True
     return schedule
 
 
@@ -68,7 +68,7 @@ def firing(seen: Schedule, *ticks: int, **fields: Any) -> ScheduleFiring:
 
 async def stands(store: Store, name: str = "nightly") -> Schedule:
     """Read a schedule that is there."""
-    found = await store.get_schedule(TENANT, name)
+    found = await store.schedules.get_schedule(TENANT, name)
     assert found is not None
     return found
 
@@ -108,44 +108,46 @@ class ScheduleConformance(Conformance):
                 "plain", "mail", Timing(every_ms=5_000, start_at=NOW + 1)
             ),
         )
-        assert await store.get_schedule(TENANT, "daily") == full
-        assert await store.get_schedule(TENANT, "plain") == plain
-        assert await store.get_schedule("other", "daily") is None
-        assert await store.get_schedule(TENANT, "weekly") is None
+        assert await store.schedules.get_schedule(TENANT, "daily") == full
+        assert await store.schedules.get_schedule(TENANT, "plain") == plain
+        assert await store.schedules.get_schedule("other", "daily") is None
+        assert await store.schedules.get_schedule(TENANT, "weekly") is None
 
     async def test_schedules_are_listed_by_name(self, store: Store) -> None:
         """A tenant's own, page by page."""
         for name in ("b", "c", "a", "Z"):
             await put(store, name)
         await put(store, "b", tenant="acme")
-        listed = [schedule.name for schedule in await store.list_schedules(TENANT)]
+        listed = [schedule.name for schedule in await store.schedules.list_schedules(TENANT)]
         assert listed == ["Z", "a", "b", "c"]
-        page = await store.list_schedules(TENANT, after="a", limit=1)
+        page = await store.schedules.list_schedules(TENANT, after="a", limit=1)
         assert [schedule.name for schedule in page] == ["b"]
-        assert [schedule.name for schedule in await store.list_schedules("acme")] == ["b"]
+        assert [schedule.name for schedule in await store.schedules.list_schedules("acme")] == ["b"]
 
     async def test_what_is_there_is_not_written_over_unseen(self, store: Store) -> None:
         """A writer names the revision it has seen, or that there was none."""
         first = await put(store)
         second = replace(first, revision=new_id(), paused=True, next_at=None)
-        assert await store.put_schedule(second, None) is False
-        assert await store.put_schedule(second, new_id()) is False
+        assert await store.schedules.put_schedule(second, None) is False
+        assert await store.schedules.put_schedule(second, new_id()) is False
         assert await stands(store) == first
-        assert await store.put_schedule(second, first.revision) is True
+        assert await store.schedules.put_schedule(second, first.revision) is True
         assert await stands(store) == second
-        assert await store.put_schedule(new_schedule(), first.revision) is False
-        assert await store.put_schedule(new_schedule("other"), first.revision) is False
-        assert await store.get_schedule(TENANT, "other") is None
+        assert await store.schedules.put_schedule(new_schedule(), first.revision) is False
+        assert await store.schedules.put_schedule(new_schedule("other"), first.revision) is False
+        assert await store.schedules.get_schedule(TENANT, "other") is None
 
     async def test_of_many_that_write_at_once_one_does(self, store: Store) -> None:
         """Over nothing, and over the same revision."""
         new = [new_schedule() for _ in range(8)]
-        answers = await asyncio.gather(*(store.put_schedule(one, None) for one in new))
+        answers = await asyncio.gather(*(store.schedules.put_schedule(one, None) for one in new))
         assert answers.count(True) == 1
         there = await stands(store)
         assert there == new[answers.index(True)]
         newer = [new_schedule() for _ in range(8)]
-        answers = await asyncio.gather(*(store.put_schedule(one, there.revision) for one in newer))
+        answers = await asyncio.gather(
+            *(store.schedules.put_schedule(one, there.revision) for one in newer)
+        )
         assert answers.count(True) == 1
 
     async def test_a_schedule_can_be_deleted(self, store: Store) -> None:
@@ -153,12 +155,12 @@ class ScheduleConformance(Conformance):
         schedule = await put(store)
         tick = schedule.next_at
         assert tick is not None
-        assert await store.fire_schedule(firing(schedule), tick) == 1
+        assert await store.schedules.fire_schedule(firing(schedule), tick) == 1
         seen = await stands(store)
-        assert await store.delete_schedule(TENANT, "nightly") is True
-        assert await store.delete_schedule(TENANT, "nightly") is False
-        assert await store.get_schedule(TENANT, "nightly") is None
-        assert await store.fire_schedule(firing(seen), tick + EVERY) is None
+        assert await store.schedules.delete_schedule(TENANT, "nightly") is True
+        assert await store.schedules.delete_schedule(TENANT, "nightly") is False
+        assert await store.schedules.get_schedule(TENANT, "nightly") is None
+        assert await store.schedules.fire_schedule(firing(seen), tick + EVERY) is None
         assert len(await everything(store)) == 1
 
     async def test_due_is_what_waits_for_a_tick_that_has_come(self, store: Store) -> None:
@@ -170,23 +172,25 @@ class ScheduleConformance(Conformance):
         await put(store, "later", next_at=NOW + 2)
         await put(store, "paused", paused=True, next_at=None)
         await put(store, definition=chart, next_at=NOW - 1)
-        due, next_at = await store.due_schedules(["mail"], NOW, 10)
+        due, next_at = await store.schedules.list_due_schedules(["mail"], NOW, 10)
         assert ([one.name for one in due], next_at) == (["late", "now"], NOW + 1)
-        due, next_at = await store.due_schedules(["mail", "chart", "mail"], NOW + 2, 3)
+        due, next_at = await store.schedules.list_due_schedules(
+            ["mail", "chart", "mail"], NOW + 2, 3
+        )
         assert [one.name for one in due] == ["late", "chart", "now"]
         assert next_at is None
-        assert await store.due_schedules(["chart"], NOW - 2, 10) == ([], NOW - 1)
-        assert await store.due_schedules([], NOW, 10) == ([], None)
+        assert await store.schedules.list_due_schedules(["chart"], NOW - 2, 10) == ([], NOW - 1)
+        assert await store.schedules.list_due_schedules([], NOW, 10) == ([], None)
 
     async def test_a_firing_makes_a_job_and_moves_the_schedule_on(self, store: Store) -> None:
         """Both, at once; the job is like any other."""
         schedule = await put(store)
         tick = NOW + EVERY
         fire = firing(schedule)
-        assert await store.fire_schedule(fire, tick + 3) == 1
+        assert await store.schedules.fire_schedule(fire, tick + 3) == 1
         [job] = await everything(store)
         assert (job.id, job.state, job.run_at) == (schedule.job_id(tick), State.QUEUED, tick)
-        found = await store.list_jobs(JobFilter(TENANT, labels=(("schedule", "nightly"),)))
+        found = await store.jobs.list_jobs(JobFilter(TENANT, labels=(("schedule", "nightly"),)))
         assert [one.id for one in found] == [job.id]
         assert await stands(store) == replace(
             schedule, revision=fire.revision, next_at=tick + EVERY, last_at=tick, last_job=job.id
@@ -195,9 +199,9 @@ class ScheduleConformance(Conformance):
     async def test_a_tick_that_was_fired_is_not_fired_again(self, store: Store) -> None:
         """Whoever saw the schedule before changes nothing."""
         schedule = await put(store)
-        assert await store.fire_schedule(firing(schedule), NOW + EVERY) == 1
+        assert await store.schedules.fire_schedule(firing(schedule), NOW + EVERY) == 1
         after = await stands(store)
-        assert await store.fire_schedule(firing(schedule), NOW + EVERY) is None
+        assert await store.schedules.fire_schedule(firing(schedule), NOW + EVERY) is None
         assert await stands(store) == after
         assert len(await everything(store)) == 1
 
@@ -208,7 +212,7 @@ class ScheduleConformance(Conformance):
             tick = NOW + number * EVERY
             assert seen.next_at == tick
             fired = await asyncio.gather(
-                *(store.fire_schedule(firing(seen), tick) for _ in range(8))
+                *(store.schedules.fire_schedule(firing(seen), tick) for _ in range(8))
             )
             assert sorted(fired, key=str) == [1] + [None] * 7
         assert len(await everything(store)) == 5
@@ -217,23 +221,23 @@ class ScheduleConformance(Conformance):
         """Neither with its old input nor while it is paused."""
         schedule = await put(store)
         paused = replace(schedule, revision=new_id(), paused=True, next_at=None)
-        assert await store.put_schedule(paused, schedule.revision) is True
-        assert await store.fire_schedule(firing(schedule), NOW + EVERY) is None
+        assert await store.schedules.put_schedule(paused, schedule.revision) is True
+        assert await store.schedules.fire_schedule(firing(schedule), NOW + EVERY) is None
         assert await everything(store) == []
         assert await stands(store) == paused
 
     async def test_a_change_that_has_not_seen_a_firing_is_refused(self, store: Store) -> None:
         """It would wait for the same tick again."""
         schedule = await put(store)
-        assert await store.fire_schedule(firing(schedule), NOW + EVERY) == 1
+        assert await store.schedules.fire_schedule(firing(schedule), NOW + EVERY) == 1
         paused = replace(schedule, revision=new_id(), paused=True)
-        assert await store.put_schedule(paused, schedule.revision) is False
+        assert await store.schedules.put_schedule(paused, schedule.revision) is False
 
     async def test_several_ticks_are_fired_at_once(self, store: Store) -> None:
         """To catch up; the last one is remembered."""
         schedule = await put(store)
         ticks = [NOW + number * EVERY for number in (1, 2, 3)]
-        assert await store.fire_schedule(firing(schedule, *ticks), ticks[-1]) == 3
+        assert await store.schedules.fire_schedule(firing(schedule, *ticks), ticks[-1]) == 3
         assert sorted(job.run_at for job in await everything(store)) == ticks
         after = await stands(store)
         assert (after.last_at, after.next_at) == (ticks[-1], ticks[-1] + EVERY)
@@ -243,11 +247,11 @@ class ScheduleConformance(Conformance):
         """A tick that was missed, or one that cannot become a job and says why."""
         schedule = await put(store, last_at=NOW, last_job="before")
         fire = firing(schedule, jobs=(), last_at=None, problem="the input does not fit")
-        assert await store.fire_schedule(fire, NOW + EVERY) == 0
+        assert await store.schedules.fire_schedule(fire, NOW + EVERY) == 0
         after = await stands(store)
         assert (after.last_at, after.last_job) == (NOW, "before")
         assert (after.next_at, after.problem) == (NOW + 2 * EVERY, "the input does not fit")
-        assert await store.fire_schedule(firing(after), NOW + 2 * EVERY) == 1
+        assert await store.schedules.fire_schedule(firing(after), NOW + 2 * EVERY) == 1
         assert (await stands(store)).problem is None
 
     async def test_a_tick_can_be_left_out_while_the_job_before_runs(
@@ -260,7 +264,9 @@ class ScheduleConformance(Conformance):
         async def fire() -> int | None:
             nonlocal now
             now += EVERY
-            return await store.fire_schedule(firing(await stands(store), unless_running=True), now)
+            return await store.schedules.fire_schedule(
+                firing(await stands(store), unless_running=True), now
+            )
 
         assert await fire() == 1
         first = (await stands(store)).last_job
@@ -277,30 +283,34 @@ class ScheduleConformance(Conformance):
         assert await fire() == 1
         second = (await stands(store)).last_job
         assert second not in (None, first)
-        await store.cancel(TENANT, str(second), now)
-        await store.delete(TENANT, str(second), now)
+        await store.jobs.cancel(TENANT, str(second), now)
+        await store.jobs.delete(TENANT, str(second), now)
         assert await fire() == 1
 
     async def test_a_schedule_made_again_has_no_second_job_of_a_tick(self, store: Store) -> None:
         """The job's id is the tick's."""
         schedule = await put(store)
-        assert await store.fire_schedule(firing(schedule), NOW + EVERY) == 1
-        await store.delete_schedule(TENANT, "nightly")
+        assert await store.schedules.fire_schedule(firing(schedule), NOW + EVERY) == 1
+        await store.schedules.delete_schedule(TENANT, "nightly")
         again = await put(store)
         assert again.job_id(NOW + EVERY) == schedule.job_id(NOW + EVERY)
-        await store.fire_schedule(firing(again), NOW + EVERY)
+        await store.schedules.fire_schedule(firing(again), NOW + EVERY)
         assert len(await everything(store)) == 1
         assert (await stands(store)).next_at == NOW + 2 * EVERY
 
     async def test_those_who_wait_for_schedules_are_woken_by_a_change(self, store: Store) -> None:
         """A new one may be due before what they sleep for."""
-        assert await wakes(store, Topic.SCHEDULES, store.put_schedule(new_schedule(), None))
+        assert await wakes(
+            store, Topic.SCHEDULES, store.schedules.put_schedule(new_schedule(), None)
+        )
         there = await stands(store)
         newer = replace(there, revision=new_id())
-        assert await wakes(store, Topic.SCHEDULES, store.put_schedule(newer, there.revision))
+        assert await wakes(
+            store, Topic.SCHEDULES, store.schedules.put_schedule(newer, there.revision)
+        )
 
     async def test_workers_are_woken_by_a_firing(self, store: Store) -> None:
         """There is a job to run."""
         schedule = await put(store)
-        fire = store.fire_schedule(firing(schedule), NOW + EVERY)
+        fire = store.schedules.fire_schedule(firing(schedule), NOW + EVERY)
         assert await wakes(store, Topic.WORK, fire)

@@ -52,7 +52,7 @@ class SettleConformance(Conformance):
         """The event is written with the state, at the same time."""
         lease = await run_job(store)
         await settle(store, lease, Succeeded("1"), NOW + 10)
-        last = (await store.events(TENANT, lease.job_id, 0, 10))[-1]
+        last = (await store.jobs.list_events(TENANT, lease.job_id, 0, 10))[-1]
         assert (last.seq, last.type, last.at) == (3, EventType.STATE, NOW + 10)
         assert (await job_of(store, lease)).last_event == 3
 
@@ -65,7 +65,7 @@ class SettleConformance(Conformance):
         assert (job.state, job.reason, job.error) == (State.QUEUED, Reason.RETRY, BOOM)
         assert (job.attempt, job.run_at, job.worker) == (1, NOW + 1_000, None)
         assert (job.finished_at, job.expires_at) == (None, None)
-        waiting = await store.claim(worker, ["mail"], 10, NOW + 999)
+        waiting = await store.workers.claim(worker, ["mail"], 10, NOW + 999)
         assert (waiting.claims, waiting.next_due) == ([], NOW + 1_000)
         [again] = await claim(store, now=NOW + 1_000)
         assert (again.attempt, again.lease.fence) == (2, 2)
@@ -125,7 +125,7 @@ class SettleConformance(Conformance):
     async def test_a_handler_may_stop_as_cancelled(self, store: Store, worker: str) -> None:
         """The outcome of a handler that was told to stop."""
         lease = await run_job(store, new_job(terms=Terms(keep_failed_ms=5)))
-        await store.cancel(TENANT, lease.job_id, NOW)
+        await store.jobs.cancel(TENANT, lease.job_id, NOW)
         assert await settle(store, lease, Cancelled(), NOW)
         job = await job_of(store, lease)
         assert (job.state, job.reason) == (State.CANCELLED, Reason.CANCELLED)
@@ -136,7 +136,7 @@ class SettleConformance(Conformance):
     ) -> None:
         """The work is done: nobody is helped by hiding its result."""
         lease = await run_job(store)
-        await store.cancel(TENANT, lease.job_id, NOW)
+        await store.jobs.cancel(TENANT, lease.job_id, NOW)
         await settle(store, lease, Succeeded("42"), NOW)
         job = await job_of(store, lease)
         assert (job.state, job.result) == (State.SUCCEEDED, "42")
@@ -149,7 +149,7 @@ class SettleConformance(Conformance):
     ) -> None:
         """Somebody wanted it cancelled, so there is no next attempt."""
         lease = await run_job(store)
-        await store.cancel(TENANT, lease.job_id, NOW)
+        await store.jobs.cancel(TENANT, lease.job_id, NOW)
         await settle(store, lease, outcome, NOW)
         job = await job_of(store, lease)
         assert (job.state, job.reason) == (State.CANCELLED, Reason.CANCELLED)
@@ -167,7 +167,7 @@ class SettleConformance(Conformance):
 
         assert await settle(store, lease, second, NOW + 1) is True
         assert await self._all_of(store, lease) == before
-        assert (await store.counters()).get("stale_writes", 0) == 0
+        assert (await store.maintenance.read_counters()).get("stale_writes", 0) == 0
 
     @pytest.mark.parametrize("outcome", OUTCOMES)
     async def test_a_stale_lease_changes_nothing(
@@ -181,7 +181,7 @@ class SettleConformance(Conformance):
 
         assert await settle(store, stale, outcome, NOW + 1) is False
         assert await self._all_of(store, current) == before
-        assert (await store.counters())["stale_writes"] == 1
+        assert (await store.maintenance.read_counters())["stale_writes"] == 1
         assert await settle(store, current, Succeeded('"mine"'), NOW + 2) is True
         assert (await job_of(store, current)).result == '"mine"'
 
@@ -192,7 +192,7 @@ class SettleConformance(Conformance):
         await reclaim(store, stale.job_id)
         for outcome in OUTCOMES:
             await settle(store, stale, outcome, NOW)
-        assert (await store.counters())["stale_writes"] == len(OUTCOMES)
+        assert (await store.maintenance.read_counters())["stale_writes"] == len(OUTCOMES)
 
     async def test_a_lease_from_nowhere_is_stale(self, store: Store, worker: str) -> None:
         """No such job, another tenant's job, or a fence that was never given out."""
@@ -210,10 +210,10 @@ class SettleConformance(Conformance):
         """The lease alone counts; a lease settled before its worker left was settled."""
         lease = await run_job(store)
         await settle(store, lease, Succeeded("1"), NOW)
-        await store.remove_worker(worker, None, NOW)
+        await store.workers.remove_worker(worker, None, NOW)
         assert await settle(store, lease, Succeeded("1"), NOW) is True
         assert (await job_of(store, lease)).state is State.SUCCEEDED
 
     async def _all_of(self, store: Store, lease: Lease) -> tuple[Job, list[object]]:
-        log = await store.events(lease.tenant, lease.job_id, 0, 100)
+        log = await store.jobs.list_events(lease.tenant, lease.job_id, 0, 100)
         return await job_of(store, lease), list(log)

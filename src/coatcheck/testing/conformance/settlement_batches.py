@@ -33,14 +33,14 @@ class SettleManyConformance(Conformance):
         leases = [await run_job(store) for _ in range(4)]
         outcomes: list[Outcome] = [Succeeded("1"), GaveUp(BOOM), Errored(BOOM, 500), Released(500)]
         pairs = zip(leases, outcomes, strict=True)
-        answers = await store.settle([Settlement(*pair) for pair in pairs], NOW)
+        answers = await store.workers.settle([Settlement(*pair) for pair in pairs], NOW)
         assert answers == [True] * 4
         states = [(await job_of(store, lease)).state for lease in leases]
         assert states == ["succeeded", "failed", "queued", "queued"]
 
     async def test_nothing_to_settle(self, store: Store) -> None:
         """An empty call has an empty answer."""
-        assert await store.settle([], NOW) == []
+        assert await store.workers.settle([], NOW) == []
 
     async def test_a_stale_one_does_not_stop_the_others(self, store: Store, worker: str) -> None:
         """Each settlement is judged alone."""
@@ -49,13 +49,15 @@ class SettleManyConformance(Conformance):
         await settle(store, stale, Released(), NOW)
         current = await reclaim(store, stale.job_id)
         leases = [stale, settled, Lease(TENANT, new_id(), 1), good]
-        answers = await store.settle([Settlement(one, Succeeded('"x"')) for one in leases], NOW)
+        answers = await store.workers.settle(
+            [Settlement(one, Succeeded('"x"')) for one in leases], NOW
+        )
 
         assert answers == [False, True, False, True]
         assert (await job_of(store, good)).result == '"x"'
         assert (await job_of(store, settled)).result == '"first"'
         assert (await job_of(store, current)).state is State.RUNNING
-        assert (await store.counters())["stale_writes"] == 2
+        assert (await store.maintenance.read_counters())["stale_writes"] == 2
 
     async def test_of_two_settlements_of_one_lease_the_first_counts(
         self, store: Store, worker: str
@@ -63,17 +65,17 @@ class SettleManyConformance(Conformance):
         """As if they had come one after the other."""
         lease = await run_job(store)
         pair = [Settlement(lease, Succeeded('"a"')), Settlement(lease, GaveUp(BOOM), LAST_WORDS)]
-        assert await store.settle(pair, NOW) == [True, True]
+        assert await store.workers.settle(pair, NOW) == [True, True]
         job = await job_of(store, lease)
         assert (job.state, job.result, job.last_event) == (State.SUCCEEDED, '"a"', 3)
 
     async def test_last_words_come_before_the_end(self, store: Store, worker: str) -> None:
         """What the job had still to say is in its log, and the end is the last entry."""
         lease = await run_job(store)
-        await store.settle([Settlement(lease, Succeeded("1"), LAST_WORDS)], NOW + 5)
+        await store.workers.settle([Settlement(lease, Succeeded("1"), LAST_WORDS)], NOW + 5)
         job = await job_of(store, lease)
         assert (job.state, job.progress, job.phase) == (State.SUCCEEDED, Progress(9, 10), None)
-        log = await store.events(TENANT, lease.job_id, 2, 10)
+        log = await store.jobs.list_events(TENANT, lease.job_id, 2, 10)
         assert [event.seq for event in log] == [3, 4, 5]
         assert {event.type for event in log[:2]} == {EventType.LOG, EventType.PROGRESS}
         assert json.loads(log[2].data)["state"] == "succeeded"
@@ -85,10 +87,10 @@ class SettleManyConformance(Conformance):
     ) -> None:
         """The next attempt begins afresh."""
         lease = await run_job(store)
-        await store.settle([Settlement(lease, Errored(BOOM, 500), LAST_WORDS)], NOW)
+        await store.workers.settle([Settlement(lease, Errored(BOOM, 500), LAST_WORDS)], NOW)
         job = await job_of(store, lease)
         assert (job.state, job.progress, job.phase) == (State.QUEUED, None, None)
-        assert job.last_event == len(await store.events(TENANT, lease.job_id, 0, 10)) == 5
+        assert job.last_event == len(await store.jobs.list_events(TENANT, lease.job_id, 0, 10)) == 5
 
     async def test_last_words_without_a_right_to_them_are_not_heard(
         self, store: Store, worker: str
@@ -100,10 +102,10 @@ class SettleManyConformance(Conformance):
         current = await reclaim(store, stale.job_id)
         before = [await job_of(store, lease) for lease in (current, ended)]
         late = [Settlement(lease, Succeeded("2"), LAST_WORDS) for lease in (stale, ended)]
-        assert await store.settle(late, NOW + 1) == [False, True]
+        assert await store.workers.settle(late, NOW + 1) == [False, True]
         assert [await job_of(store, lease) for lease in (current, ended)] == before
         for job in before:
-            assert len(await store.events(TENANT, job.id, 0, 100)) == job.last_event
+            assert len(await store.jobs.list_events(TENANT, job.id, 0, 100)) == job.last_event
 
     async def test_a_worker_finds_out_what_it_holds(
         self, store: Store, worker: str, other_worker: str
@@ -114,10 +116,13 @@ class SettleManyConformance(Conformance):
         await settle(store, mine[0], Released(), NOW)
         again = await reclaim(store, mine[0].job_id)
         await settle(store, mine[1], Succeeded("1"), NOW)
-        await store.cancel(TENANT, mine[2].job_id, NOW)
-        assert set(await store.held_by(worker)) == {HeldJob(again, False), HeldJob(mine[2], True)}
-        assert await store.held_by(other_worker) == [HeldJob(theirs, False)]
-        assert await store.held_by("nobody") == []
+        await store.jobs.cancel(TENANT, mine[2].job_id, NOW)
+        assert set(await store.workers.list_held_jobs(worker)) == {
+            HeldJob(again, False),
+            HeldJob(mine[2], True),
+        }
+        assert await store.workers.list_held_jobs(other_worker) == [HeldJob(theirs, False)]
+        assert await store.workers.list_held_jobs("nobody") == []
 
-        await store.remove_worker(worker, None, NOW)
-        assert await store.held_by(worker) == []
+        await store.workers.remove_worker(worker, None, NOW)
+        assert await store.workers.list_held_jobs(worker) == []

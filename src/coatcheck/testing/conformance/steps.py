@@ -48,18 +48,18 @@ class StepConformance(Conformance):
             ),
             new_step(3, "send", state=StepState.FAILED, result=None, error=BOOM, survived=True),
         ]
-        assert await store.report(lease, Report(steps=(steps[3], steps[1])), NOW)
-        assert await store.report(lease, Report(steps=(steps[2], steps[0])), NOW)
-        assert await store.steps(TENANT, lease.job_id) == steps
-        assert await store.steps("somebody-else", lease.job_id) == []
+        assert await store.workers.report(lease, Report(steps=(steps[3], steps[1])), NOW)
+        assert await store.workers.report(lease, Report(steps=(steps[2], steps[0])), NOW)
+        assert await store.jobs.list_steps(TENANT, lease.job_id) == steps
+        assert await store.jobs.list_steps("somebody-else", lease.job_id) == []
 
     async def test_each_step_is_an_entry_of_the_log(self, store: Store, worker: str) -> None:
         """It says which step, and how it ended; not what came out of it."""
         lease = await run_job(store)
         failed = new_step(1, "load", state=StepState.FAILED, attempts=2, result=None, error=BOOM)
         keyed = new_step(2, id=StepId(Op.CHILD, "mail", "7", 0))
-        await store.report(lease, Report(steps=(new_step(0), failed, keyed)), NOW + 3)
-        log = await store.events(TENANT, lease.job_id, 2, 10)
+        await store.workers.report(lease, Report(steps=(new_step(0), failed, keyed)), NOW + 3)
+        log = await store.jobs.list_events(TENANT, lease.job_id, 2, 10)
         assert [(event.seq, event.type, event.at) for event in log] == [
             (3, EventType.STEP, NOW + 3),
             (4, EventType.STEP, NOW + 3),
@@ -91,8 +91,8 @@ class StepConformance(Conformance):
             (NewJobEvent(EventType.LOG, "{}"), NewJobEvent(EventType.OUTPUT, "1")),
             (new_step(1, "b"), new_step(0, "a")),
         )
-        await store.report(lease, said, NOW)
-        log = await store.events(TENANT, lease.job_id, 2, 10)
+        await store.workers.report(lease, said, NOW)
+        log = await store.jobs.list_events(TENANT, lease.job_id, 2, 10)
         assert [event.type for event in log] == ["log", "output", "progress", "step", "step"]
         assert [json.loads(event.data)["name"] for event in log[3:]] == ["b", "a"]
 
@@ -105,13 +105,13 @@ class StepConformance(Conformance):
             state=StepState.WAITING, finished_at=None, result=None, error=BOOM, wake_at=NOW + 9
         )
         done = new_step(attempts=2, overlapped=True)
-        await store.report(lease, Report(steps=(waiting,)), NOW)
-        await store.report(lease, Report(steps=(done,)), NOW)
-        assert await store.steps(TENANT, lease.job_id) == [done]
+        await store.workers.report(lease, Report(steps=(waiting,)), NOW)
+        await store.workers.report(lease, Report(steps=(done,)), NOW)
+        assert await store.jobs.list_steps(TENANT, lease.job_id) == [done]
         failed = new_step(state=StepState.FAILED, result=None, error=BOOM)
         for step in (failed, replace(failed, survived=True)):
-            await store.report(lease, Report(steps=(step,)), NOW)
-            assert await store.steps(TENANT, lease.job_id) == [step]
+            await store.workers.report(lease, Report(steps=(step,)), NOW)
+            assert await store.jobs.list_steps(TENANT, lease.job_id) == [step]
         assert (await job_of(store, lease)).last_event == 6
 
     async def test_a_step_that_is_written_twice_is_there_once(
@@ -120,47 +120,51 @@ class StepConformance(Conformance):
         """A report whose answer never came is sent again: one step, one entry of the log."""
         lease = await run_job(store)
         report = Report(steps=(new_step(0), new_step(1, "load")))
-        assert await store.report(lease, report, NOW)
+        assert await store.workers.report(lease, report, NOW)
         before = await job_of(store, lease)
-        assert await store.report(lease, report, NOW + 1)
-        assert await store.report(lease, Report(steps=(new_step(1, "load"),)), NOW + 1)
+        assert await store.workers.report(lease, report, NOW + 1)
+        assert await store.workers.report(lease, Report(steps=(new_step(1, "load"),)), NOW + 1)
         assert await job_of(store, lease) == before
-        assert await store.steps(TENANT, lease.job_id) == list(report.steps)
-        assert len(await store.events(TENANT, lease.job_id, 0, 100)) == before.last_event == 4
+        assert await store.jobs.list_steps(TENANT, lease.job_id) == list(report.steps)
+        assert (
+            len(await store.jobs.list_events(TENANT, lease.job_id, 0, 100))
+            == before.last_event
+            == 4
+        )
 
     async def test_a_stale_lease_writes_no_step_and_no_child(
         self, store: Store, worker: str
     ) -> None:
         """Somebody else holds the job: what is on record is what that one wrote."""
         stale = await run_job(store)
-        await store.report(stale, Report(steps=(new_step(),)), NOW)
+        await store.workers.report(stale, Report(steps=(new_step(),)), NOW)
         await settle(store, stale, Released())
         current = await reclaim(store, stale.job_id)
         before = await job_of(store, current)
         child = child_of(stale)
         report = Report(steps=(new_step(result='"other"', attempts=2), new_step(1)))
-        assert not await store.report(stale, report._replace(children=(child,)), NOW)
+        assert not await store.workers.report(stale, report._replace(children=(child,)), NOW)
         ended = Settlement(stale, Succeeded("1"), report._replace(children=(child,)))
-        assert await store.settle([ended], NOW) == [False]
+        assert await store.workers.settle([ended], NOW) == [False]
         assert await job_of(store, current) == before
-        assert await store.steps(TENANT, current.job_id) == [new_step()]
-        assert await store.get_many([(TENANT, child.id)]) == []
+        assert await store.jobs.list_steps(TENANT, current.job_id) == [new_step()]
+        assert await store.jobs.get_many([(TENANT, child.id)]) == []
 
     async def test_steps_survive_the_attempt(self, store: Store, worker: str) -> None:
         """They belong to the job: the next attempt reads them, and its end keeps them."""
         lease = await run_job(store)
-        await store.report(lease, Report(steps=(new_step(),)), NOW)
-        await store.remove_worker(worker, None, NOW)
-        assert await store.steps(TENANT, lease.job_id) == [new_step()]
+        await store.workers.report(lease, Report(steps=(new_step(),)), NOW)
+        await store.workers.remove_worker(worker, None, NOW)
+        assert await store.jobs.list_steps(TENANT, lease.job_id) == [new_step()]
 
     async def test_last_steps_come_with_the_end(self, store: Store, worker: str) -> None:
         """One write: the steps, then the end, and nothing after it."""
         lease = await run_job(store)
         ended = Settlement(lease, Succeeded("1"), Report(steps=(new_step(),)))
-        assert await store.settle([ended], NOW) == [True]
-        assert await store.settle([ended], NOW) == [True]
-        assert await store.steps(TENANT, lease.job_id) == [new_step()]
-        log = await store.events(TENANT, lease.job_id, 2, 10)
+        assert await store.workers.settle([ended], NOW) == [True]
+        assert await store.workers.settle([ended], NOW) == [True]
+        assert await store.jobs.list_steps(TENANT, lease.job_id) == [new_step()]
+        log = await store.jobs.list_events(TENANT, lease.job_id, 2, 10)
         assert [event.type for event in log] == ["step", "state"]
 
     async def test_children_are_submitted_with_the_step_that_names_them(
@@ -171,8 +175,10 @@ class StepConformance(Conformance):
         child = child_of(lease)
         spawned = new_step(id=StepId(Op.CHILD, "child", None, 0), result=json.dumps(child.id))
         for _ in range(2):
-            assert await store.report(lease, Report(steps=(spawned,), children=(child,)), NOW)
-        found = await store.get(TENANT, child.id)
+            assert await store.workers.report(
+                lease, Report(steps=(spawned,), children=(child,)), NOW
+            )
+        found = await store.jobs.get(TENANT, child.id)
         assert (found.state, found.kind, found.terms.parent) == (
             State.QUEUED,
             "child",
@@ -189,20 +195,20 @@ class StepConformance(Conformance):
         lease = await run_job(store)
         steps = [new_step(n, id=StepId(Op.STEP, "load", str(n), 0)) for n in range(30)]
         answers = await asyncio.gather(
-            *(store.report(lease, Report(steps=(step,)), NOW) for step in steps)
+            *(store.workers.report(lease, Report(steps=(step,)), NOW) for step in steps)
         )
         assert all(answers)
-        assert await store.steps(TENANT, lease.job_id) == steps
-        log = await store.events(TENANT, lease.job_id, 2, 100)
+        assert await store.jobs.list_steps(TENANT, lease.job_id) == steps
+        log = await store.jobs.list_events(TENANT, lease.job_id, 2, 100)
         assert sorted(json.loads(event.data)["seq"] for event in log) == list(range(30))
 
     async def test_they_are_deleted_with_their_job(self, store: Store, worker: str) -> None:
         """The receipt counts them; a new job under the same id knows nothing of them."""
         lease = await run_job(store)
-        await store.report(lease, Report(steps=(new_step(0), new_step(1))), NOW)
-        await store.send(TENANT, lease.job_id, "hello", "1", NOW)
+        await store.workers.report(lease, Report(steps=(new_step(0), new_step(1))), NOW)
+        await store.jobs.send_event(TENANT, lease.job_id, "hello", "1", NOW)
         await settle(store, lease, Succeeded("1"))
-        deleted = await store.delete(TENANT, lease.job_id, NOW)
+        deleted = await store.jobs.delete(TENANT, lease.job_id, NOW)
         assert deleted == DeletedJob(lease.job_id, payloads=2, events=5, steps=2, messages=1)
-        assert await store.steps(TENANT, lease.job_id) == []
-        assert await store.messages(TENANT, lease.job_id) == []
+        assert await store.jobs.list_steps(TENANT, lease.job_id) == []
+        assert await store.jobs.list_sent_events(TENANT, lease.job_id) == []

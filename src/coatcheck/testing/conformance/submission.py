@@ -30,9 +30,9 @@ class SubmitConformance(Conformance):
     async def test_a_submitted_job_is_queued(self, store: Store) -> None:
         """Hand a job in, and read it back."""
         job = new_job("mail", input='{"to":"ada"}')
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
 
-        found = await store.get(TENANT, job.id)
+        found = await store.jobs.get(TENANT, job.id)
         assert found.state is State.QUEUED
         assert found.attempt == 0
         assert found.fence == 0
@@ -42,8 +42,8 @@ class SubmitConformance(Conformance):
     async def test_its_log_begins_with_its_submission(self, store: Store) -> None:
         """The first event has number 1 and the time of the submission."""
         job = new_job()
-        await store.submit(job, NOW + 5)
-        [event] = await store.events(TENANT, job.id, 0, 10)
+        await store.jobs.submit(job, NOW + 5)
+        [event] = await store.jobs.list_events(TENANT, job.id, 0, 10)
         assert (event.seq, event.type, event.at) == (1, EventType.STATE, NOW + 5)
         assert await states_of(store, job.id) == ["queued"]
 
@@ -52,9 +52,9 @@ class SubmitConformance(Conformance):
     ) -> None:
         """Nothing is lost or changed on the way in, nor on the way to the worker."""
         job = full_job()
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
 
-        found = await store.get("acme", job.id)
+        found = await store.jobs.get("acme", job.id)
         assert found.labels == {"team": "größe ✓", "quote": 'it\'s "x"'}
         for name in ("tenant", "id", "surface", "public_id", "kind", "queue", "priority", "terms"):
             assert getattr(found, name) == getattr(job, name), name
@@ -73,10 +73,10 @@ class SubmitConformance(Conformance):
     async def test_an_id_that_is_there_is_left_as_it_is(self, store: Store, worker: str) -> None:
         """A repeated submit is how a caller finds out what became of the first one."""
         job = new_job(input='"first"')
-        await store.submit(job, NOW)
-        await store.submit(job._replace(input='"second"', kind="chart", priority=9), NOW + 1)
+        await store.jobs.submit(job, NOW)
+        await store.jobs.submit(job._replace(input='"second"', kind="chart", priority=9), NOW + 1)
 
-        found = await store.get(TENANT, job.id)
+        found = await store.jobs.get(TENANT, job.id)
         assert (found.kind, found.priority, found.last_event) == ("mail", 0, 1)
         [claimed] = await claim(store)
         assert claimed.input == '"first"'
@@ -88,72 +88,72 @@ class SubmitConformance(Conformance):
         job = new_job(public_id="order-1")
         lease = await run_job(store, job)
         await settle(store, lease, Succeeded("42"), NOW)
-        before = await store.get(TENANT, job.id)
+        before = await store.jobs.get(TENANT, job.id)
 
-        await store.submit(job, NOW + 1)
-        assert await store.get(TENANT, job.id) == before
+        await store.jobs.submit(job, NOW + 1)
+        assert await store.jobs.get(TENANT, job.id) == before
         assert await claim(store) == []
 
     async def test_a_job_is_found_by_its_public_id(self, store: Store) -> None:
         """The id a surface shows works wherever the job's own does."""
         job = new_job(public_id="r_42")
-        await store.submit(job, NOW)
-        assert (await store.get(TENANT, "r_42")).id == job.id
-        assert (await store.get(TENANT, job.id)).public_id == "r_42"
+        await store.jobs.submit(job, NOW)
+        assert (await store.jobs.get(TENANT, "r_42")).id == job.id
+        assert (await store.jobs.get(TENANT, job.id)).public_id == "r_42"
 
     async def test_without_a_public_id_the_id_is_shown(self, store: Store) -> None:
         """A job of the API has one id only."""
         job = new_job()
-        await store.submit(job, NOW)
-        assert (await store.get(TENANT, job.id)).public_id == job.id
+        await store.jobs.submit(job, NOW)
+        assert (await store.jobs.get(TENANT, job.id)).public_id == job.id
 
     async def test_a_public_id_that_is_taken_is_refused(self, store: Store) -> None:
         """Conflict, and nothing changed."""
         first, second = new_job(public_id="r_42"), new_job(public_id="r_42")
-        await store.submit(first, NOW)
-        before = await store.get(TENANT, first.id)
+        await store.jobs.submit(first, NOW)
+        before = await store.jobs.get(TENANT, first.id)
         with pytest.raises(Conflict):
-            await store.submit(second, NOW)
+            await store.jobs.submit(second, NOW)
 
         assert await everything(store) == [before]
         with pytest.raises(NotFound):
-            await store.get(TENANT, second.id)
-        assert await store.events(TENANT, second.id, 0, 10) == []
+            await store.jobs.get(TENANT, second.id)
+        assert await store.jobs.list_events(TENANT, second.id, 0, 10) == []
 
     async def test_a_refused_job_can_be_submitted_under_another_public_id(
         self, store: Store
     ) -> None:
         """A refusal leaves nothing behind that would block the id."""
-        await store.submit(new_job(public_id="r_42"), NOW)
+        await store.jobs.submit(new_job(public_id="r_42"), NOW)
         job = new_job(public_id="r_42")
         with pytest.raises(Conflict):
-            await store.submit(job, NOW)
-        await store.submit(job._replace(public_id="r_43"), NOW)
-        assert (await store.get(TENANT, "r_43")).id == job.id
+            await store.jobs.submit(job, NOW)
+        await store.jobs.submit(job._replace(public_id="r_43"), NOW)
+        assert (await store.jobs.get(TENANT, "r_43")).id == job.id
 
     async def test_repeating_a_submit_with_its_public_id_is_no_conflict(self, store: Store) -> None:
         """The id decides first: it is the same job."""
         job = new_job(public_id="r_42")
-        await store.submit(job, NOW)
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         assert len(await everything(store)) == 1
 
     async def test_tenants_never_see_each_other(self, store: Store) -> None:
         """Another tenant's job is not there, by either of its ids."""
         job = new_job(tenant="acme", public_id="r_42")
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         for job_id in (job.id, "r_42"):
             with pytest.raises(NotFound):
-                await store.get("umbrella", job_id)
-        assert await store.events("umbrella", job.id, 0, 10) == []
+                await store.jobs.get("umbrella", job_id)
+        assert await store.jobs.list_events("umbrella", job.id, 0, 10) == []
         assert await everything(store, "umbrella") == []
-        assert await store.get_many([("umbrella", job.id)]) == []
+        assert await store.jobs.get_many([("umbrella", job.id)]) == []
 
     async def test_two_tenants_may_use_the_same_ids(self, store: Store, worker: str) -> None:
         """An id is only unique within its tenant, a public id too."""
         job = new_job(public_id="r_42", tenant="acme", input='"a"')
-        await store.submit(job, NOW)
-        await store.submit(job._replace(tenant="umbrella", input='"u"'), NOW)
+        await store.jobs.submit(job, NOW)
+        await store.jobs.submit(job._replace(tenant="umbrella", input='"u"'), NOW)
 
         claims = {one.lease.tenant: one for one in await claim(store)}
         assert {tenant: one.input for tenant, one in claims.items()} == {
@@ -161,21 +161,21 @@ class SubmitConformance(Conformance):
             "umbrella": '"u"',
         }
         await settle(store, claims["acme"].lease, Succeeded('"done"'), NOW)
-        assert (await store.get("acme", "r_42")).result == '"done"'
-        assert (await store.get("umbrella", "r_42")).state is State.RUNNING
+        assert (await store.jobs.get("acme", "r_42")).result == '"done"'
+        assert (await store.jobs.get("umbrella", "r_42")).state is State.RUNNING
 
     async def test_an_unknown_job_is_not_found(self, store: Store) -> None:
         """Never heard of is something else than gone."""
         for job_id in (new_id(), "r_nowhere", ""):
             with pytest.raises(NotFound) as caught:
-                await store.get(TENANT, job_id)
+                await store.jobs.get(TENANT, job_id)
             assert not isinstance(caught.value, Gone)
 
     async def test_large_and_unusual_inputs_survive(self, store: Store, worker: str) -> None:
         """An input is a text the store does not look into."""
         inputs = ['"' + "x" * 200_000 + '"', '"\U0001f9e5 ünï"', '"\\u0000"', "null", "[1, 2,3 ]"]
         for text in inputs:
-            await store.submit(new_job(input=text), NOW)
+            await store.jobs.submit(new_job(input=text), NOW)
         assert [one.input for one in await claim(store)] == inputs
 
 

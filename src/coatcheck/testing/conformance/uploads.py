@@ -34,9 +34,9 @@ from coatcheck.testing.conformance.blobs import (
 
 async def uploaded(store: Store, key: str = "up", tenant: str = TENANT) -> StoredUpload:
     """Return a file that waits for a job."""
-    await store.reserve_blob(BlobName(tenant, NOBODY, key), NOW + 1)
+    await store.files.reserve_blob(BlobName(tenant, NOBODY, key), NOW + 1)
     upload = StoredUpload(new_id(), "a.zip", "application/zip", 2**40, SHA, key, NOW, LATER)
-    await store.put_upload(tenant, upload)
+    await store.files.put_upload(tenant, upload)
     return upload
 
 
@@ -46,73 +46,73 @@ class UploadConformance(Conformance):
     async def test_an_upload_waits_for_its_job(self, store: Store) -> None:
         """Until its time has passed; another tenant knows nothing of it."""
         upload = await uploaded(store)
-        assert await store.get_upload(TENANT, upload.id) == upload
-        assert await store.get_upload("acme", upload.id) is None
+        assert await store.files.get_upload(TENANT, upload.id) == upload
+        assert await store.files.get_upload("acme", upload.id) is None
         assert await unneeded(store, LATER - 1) == []
         assert await unneeded(store) == ["up"]
-        await store.forget_blobs([BlobName(TENANT, NOBODY, "up")])
-        assert await store.get_upload(TENANT, upload.id) is None
+        await store.files.finish_blob_removal([BlobName(TENANT, NOBODY, "up")])
+        assert await store.files.get_upload(TENANT, upload.id) is None
 
     async def test_an_upload_whose_bytes_are_being_removed_is_refused(self, store: Store) -> None:
         """It took too long to come."""
-        await store.reserve_blob(BlobName(TENANT, NOBODY, "late"), NOW)
+        await store.files.reserve_blob(BlobName(TENANT, NOBODY, "late"), NOW)
         await unneeded(store, NOW)
         upload = StoredUpload(new_id(), None, "text/plain", 1, SHA, "late", NOW, LATER)
         with pytest.raises(BlobGone):
-            await store.put_upload(TENANT, upload)
-        assert await store.get_upload(TENANT, upload.id) is None
+            await store.files.put_upload(TENANT, upload)
+        assert await store.files.get_upload(TENANT, upload.id) is None
 
     async def test_a_job_takes_its_upload_over(self, store: Store) -> None:
         """However often it is submitted; from then on it is the job's."""
         upload = await uploaded(store)
         job = new_job(uploads=(upload,))
-        await store.submit(job, NOW)
-        await store.submit(job, NOW)
-        assert await store.get_upload(TENANT, upload.id) is None
-        assert await store.get_upload(TENANT, upload.id, job.id) == upload
-        assert await store.uploads_of(TENANT, job.id) == [upload]
+        await store.jobs.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
+        assert await store.files.get_upload(TENANT, upload.id) is None
+        assert await store.files.get_upload(TENANT, upload.id, job.id) == upload
+        assert await store.files.list_uploads(TENANT, job.id) == [upload]
         assert await unneeded(store) == []
 
     async def test_a_second_job_is_refused(self, store: Store) -> None:
         """And so is another tenant's; nothing of it is written."""
         upload = await uploaded(store)
-        await store.submit(new_job(uploads=(upload,)), NOW)
+        await store.jobs.submit(new_job(uploads=(upload,)), NOW)
         with pytest.raises(UploadGone):
-            await store.submit(new_job(uploads=(upload,)), NOW)
+            await store.jobs.submit(new_job(uploads=(upload,)), NOW)
         other = await uploaded(store, "other")
         with pytest.raises(UploadGone):
-            await store.submit(new_job(tenant="acme", uploads=(other,)), NOW)
-        assert len(await store.list_jobs(JobFilter(TENANT))) == 1
-        assert await store.list_jobs(JobFilter("acme")) == []
+            await store.jobs.submit(new_job(tenant="acme", uploads=(other,)), NOW)
+        assert len(await store.jobs.list_jobs(JobFilter(TENANT))) == 1
+        assert await store.jobs.list_jobs(JobFilter("acme")) == []
 
     async def test_an_expired_upload_is_refused(self, store: Store) -> None:
         """Once its bytes are being removed."""
         upload = await uploaded(store)
         await unneeded(store)
         with pytest.raises(UploadGone):
-            await store.submit(new_job(uploads=(upload,)), NOW)
+            await store.jobs.submit(new_job(uploads=(upload,)), NOW)
 
     async def test_a_batch_takes_its_uploads_over(self, store: Store) -> None:
         """However many jobs it has; all or none."""
         for others in (2, 250):
             upload = await uploaded(store, f"up-{others}")
             jobs = sorted([*(new_job() for _ in range(others)), new_job(uploads=(upload,))])
-            await store.submit_batch(jobs, NOW)
+            await store.jobs.submit_batch(jobs, NOW)
             [taken] = [job for job in jobs if job.uploads]
-            assert await store.uploads_of(TENANT, taken.id) == [upload]
+            assert await store.files.list_uploads(TENANT, taken.id) == [upload]
             with pytest.raises(UploadGone):
                 again = sorted(job._replace(id=new_id()) for job in jobs)
-                await store.submit_batch(again, NOW)
+                await store.jobs.submit_batch(again, NOW)
         assert await unneeded(store) == []
-        assert await store.list_jobs(JobFilter(TENANT, state=None, limit=500)) != []
+        assert await store.jobs.list_jobs(JobFilter(TENANT, state=None, limit=500)) != []
 
     async def test_of_two_submits_under_one_key_one_takes_it_over(self, store: Store) -> None:
         """The other hears of the first."""
         upload = await uploaded(store)
         first, second = new_job(uploads=(upload,)), new_job(uploads=(upload,))
         once = Idempotency("key", "fingerprint", LATER * 2)
-        assert await store.submit(first, NOW, once) is None
-        earlier = await store.submit(second, NOW, once)
+        assert await store.jobs.submit(first, NOW, once) is None
+        earlier = await store.jobs.submit(second, NOW, once)
         assert earlier is not None
         assert earlier.first_id == first.id
 
@@ -120,11 +120,11 @@ class UploadConformance(Conformance):
         """The receipt counts them."""
         upload = await uploaded(store)
         job = new_job(uploads=(upload,))
-        await store.submit(job, NOW)
-        await store.cancel(TENANT, job.id, NOW)
-        deleted = await store.delete(TENANT, job.id, NOW)
+        await store.jobs.submit(job, NOW)
+        await store.jobs.cancel(TENANT, job.id, NOW)
+        deleted = await store.jobs.delete(TENANT, job.id, NOW)
         assert (deleted.uploads, deleted.blobs) == (1, 1)
-        assert await store.uploads_of(TENANT, job.id) == []
+        assert await store.files.list_uploads(TENANT, job.id) == []
         assert await unneeded(store, NOW) == ["up"]
 
     async def test_a_fork_has_uploads_of_its_own(self, store: Store, worker: str) -> None:
@@ -133,20 +133,20 @@ class UploadConformance(Conformance):
         source = new_job(uploads=(upload,))
         await run_job(store, source)
         fork = new_job(forked_from=source.id)
-        await store.reserve_blob(BlobName(TENANT, fork.id, "copy"), LATER)
+        await store.files.reserve_blob(BlobName(TENANT, fork.id, "copy"), LATER)
         copy = upload._replace(key="copy")
-        await store.fork(source.id, 0, fork._replace(uploads=(copy,)), NOW)
-        assert await store.get_upload(TENANT, upload.id, source.id) == upload
-        assert await store.get_upload(TENANT, upload.id, fork.id) == copy
+        await store.jobs.fork(source.id, 0, fork._replace(uploads=(copy,)), NOW)
+        assert await store.files.get_upload(TENANT, upload.id, source.id) == upload
+        assert await store.files.get_upload(TENANT, upload.id, fork.id) == copy
         assert await unneeded(store) == []
 
     async def test_an_upload_that_nobody_wants_is_given_up(self, store: Store) -> None:
         """But not one that is a job's."""
         upload, taken = await uploaded(store), await uploaded(store, "taken")
-        await store.submit(new_job(uploads=(taken,)), NOW)
-        assert await store.delete_upload(TENANT, upload.id)
-        assert not await store.delete_upload(TENANT, upload.id)
-        assert not await store.delete_upload(TENANT, taken.id)
+        await store.jobs.submit(new_job(uploads=(taken,)), NOW)
+        assert await store.files.delete_upload(TENANT, upload.id)
+        assert not await store.files.delete_upload(TENANT, upload.id)
+        assert not await store.files.delete_upload(TENANT, taken.id)
         assert await unneeded(store, NOW) == ["up"]
 
 
@@ -154,15 +154,15 @@ async def limited(store: Store, until: int, **fields: object) -> tuple[JobInsert
     """Return a running job whose input is a blob and an upload, to be kept for a time."""
     upload = await uploaded(store)
     job = (await large_job(store))._replace(input_until=until, uploads=(upload,), **fields)  # type: ignore[arg-type]  # named fields
-    await store.submit(job, NOW)
+    await store.jobs.submit(job, NOW)
     return job, await reclaim(store, job.id)
 
 
 async def assert_input_gone(store: Store, job: JobInsert) -> None:
     """See that nothing is left of an input."""
     with pytest.raises(InputGone):
-        await store.input_of(TENANT, job.id)
-    assert await store.uploads_of(TENANT, job.id) == []
+        await store.jobs.get_input(TENANT, job.id)
+    assert await store.files.list_uploads(TENANT, job.id) == []
     assert await unneeded(store, NOW) == ["in", "up"]
 
 
@@ -176,18 +176,18 @@ class InputConformance(Conformance):
         """However that is; what the job has made stays."""
         job, lease = await limited(store, 0)
         await reserve(store, lease, "file")
-        await store.keep_artifact(lease, artifact("a.txt", "file"))
-        assert await store.input_of(TENANT, job.id) == job.input
+        await store.files.record_artifact(lease, artifact("a.txt", "file"))
+        assert await store.jobs.get_input(TENANT, job.id) == job.input
         await settle(store, lease, outcome)
         await assert_input_gone(store, job)
-        assert [file.name for file in (await store.get(TENANT, job.id)).artifacts] == ["a.txt"]
+        assert [file.name for file in (await store.jobs.get(TENANT, job.id)).artifacts] == ["a.txt"]
 
     async def test_it_is_there_for_the_next_attempt(self, store: Store, worker: str) -> None:
         """A job that is tried again has not ended."""
         job, lease = await limited(store, 0)
         await settle(store, lease, Errored(BOOM, 0))
         lease = await reclaim(store, job.id)
-        assert await store.input_of(TENANT, job.id) == job.input
+        assert await store.jobs.get_input(TENANT, job.id) == job.input
         await settle(store, lease, Succeeded("1"))
         await assert_input_gone(store, job)
 
@@ -196,13 +196,13 @@ class InputConformance(Conformance):
         for end in ("cancel", "sweep"):
             terms = Terms(deadline_at=NOW + 10)
             job = new_job(input_until=0, terms=terms)
-            await store.submit(job, NOW)
+            await store.jobs.submit(job, NOW)
             if end == "cancel":
-                await store.cancel(TENANT, job.id, NOW)
+                await store.jobs.cancel(TENANT, job.id, NOW)
             else:
-                await store.sweep(NOW + 10)
+                await store.maintenance.sweep(NOW + 10)
             with pytest.raises(InputGone):
-                await store.input_of(TENANT, job.id)
+                await store.jobs.get_input(TENANT, job.id)
 
     async def test_a_job_without_its_input_cannot_be_resumed(
         self, store: Store, worker: str
@@ -210,10 +210,10 @@ class InputConformance(Conformance):
         """Nothing is changed."""
         job, lease = await limited(store, 0)
         await settle(store, lease, GaveUp(BOOM))
-        before = await store.get(TENANT, job.id)
+        before = await store.jobs.get(TENANT, job.id)
         with pytest.raises(InputGone):
-            await store.resume(TENANT, job.id, NOW)
-        assert await store.get(TENANT, job.id) == before
+            await store.jobs.resume(TENANT, job.id, NOW)
+        assert await store.jobs.get(TENANT, job.id) == before
 
     async def test_an_input_is_dropped_after_its_time(self, store: Store, worker: str) -> None:
         """Once the job has ended, by the sweep; any other input stays."""
@@ -221,11 +221,11 @@ class InputConformance(Conformance):
         other = await run_job(store)
         for end in (lease, other):
             await settle(store, end, Succeeded("1"))
-        await store.sweep(NOW + 99)
-        assert await store.input_of(TENANT, job.id) == job.input
-        await store.sweep(NOW + 100)
+        await store.maintenance.sweep(NOW + 99)
+        assert await store.jobs.get_input(TENANT, job.id) == job.input
+        await store.maintenance.sweep(NOW + 100)
         await assert_input_gone(store, job)
-        assert await store.input_of(TENANT, other.job_id) == '{"n":1}'
+        assert await store.jobs.get_input(TENANT, other.job_id) == '{"n":1}'
 
     @pytest.mark.parametrize("until", [0, NOW + 10])
     async def test_the_input_of_a_running_job_is_kept_no_longer_than_it_may_run(
@@ -233,9 +233,9 @@ class InputConformance(Conformance):
     ) -> None:
         """Whether or not its worker ends it: to its deadline, and the while it has to stop."""
         job, _ = await limited(store, until, terms=Terms(deadline_at=NOW + 10))
-        await store.sweep(NOW + 10 + OVERRUN_MS - 1)
-        assert await store.input_of(TENANT, job.id) == job.input
-        await store.sweep(NOW + 10 + OVERRUN_MS)
+        await store.maintenance.sweep(NOW + 10 + OVERRUN_MS - 1)
+        assert await store.jobs.get_input(TENANT, job.id) == job.input
+        await store.maintenance.sweep(NOW + 10 + OVERRUN_MS)
         await assert_input_gone(store, job)
 
     async def test_the_input_of_a_running_job_without_a_deadline_stays(
@@ -243,10 +243,10 @@ class InputConformance(Conformance):
     ) -> None:
         """What a worker reads is not taken from under it."""
         job, lease = await limited(store, NOW + 100)
-        await store.sweep(NOW + 100)
-        assert await store.input_of(TENANT, job.id) == job.input
+        await store.maintenance.sweep(NOW + 100)
+        assert await store.jobs.get_input(TENANT, job.id) == job.input
         await settle(store, lease, GaveUp(BOOM))
-        await store.sweep(NOW + 100)
+        await store.maintenance.sweep(NOW + 100)
         await assert_input_gone(store, job)
 
     async def test_a_resumed_job_has_no_longer_than_its_input(
@@ -256,12 +256,12 @@ class InputConformance(Conformance):
         terms = Terms(deadline_at=NOW + 10)
         job, lease = await limited(store, NOW + 100, terms=terms)
         await settle(store, lease, GaveUp(BOOM))
-        await store.resume(TENANT, job.id, NOW + 50)
-        assert (await store.get(TENANT, job.id)).terms.deadline_at == NOW + 100
+        await store.jobs.resume(TENANT, job.id, NOW + 50)
+        assert (await store.jobs.get(TENANT, job.id)).terms.deadline_at == NOW + 100
 
     async def test_the_receipt_counts_what_was_left(self, store: Store, worker: str) -> None:
         """A dropped input is not removed twice."""
         job, lease = await limited(store, 0)
         await settle(store, lease, Succeeded("1"))
-        deleted = await store.delete(TENANT, job.id, NOW)
+        deleted = await store.jobs.delete(TENANT, job.id, NOW)
         assert (deleted.payloads, deleted.uploads) == (1, 0)

@@ -29,20 +29,20 @@ class WaitConformance(Conformance):
     async def test_a_job_that_waits_holds_nobody(self, store: Store, worker: str) -> None:
         """No worker has it, and no claim gets it before its time."""
         lease = await run_job(store)
-        await store.report(lease, Report(Progress(1, 2), "half"), NOW)
+        await store.workers.report(lease, Report(Progress(1, 2), "half"), NOW)
         assert await settle(store, lease, Waiting(NOW + 100), NOW + 1)
         job = await job_of(store, lease)
         assert (job.state, job.reason, job.worker) == (State.WAITING, Reason.WAITING, None)
         assert (job.run_at, job.attempt, job.fence) == (NOW + 100, 1, lease.fence)
         assert (job.finished_at, job.expires_at, job.phase) == (None, None, None)
-        assert await store.held_by(worker) == []
+        assert await store.workers.list_held_jobs(worker) == []
         assert await claim(store, now=NOW + 99) == []
         assert (await job_of(store, lease)).state is State.WAITING
 
     async def test_what_it_said_of_its_progress_stays(self, store: Store, worker: str) -> None:
         """It goes on where it was; only another attempt begins anew."""
         lease = await run_job(store)
-        await store.report(lease, Report(Progress(1, 2)), NOW)
+        await store.workers.report(lease, Report(Progress(1, 2)), NOW)
         await settle(store, lease, Waiting(NOW + 100), NOW + 1)
         lease = await reclaim(store, lease.job_id, now=NOW + 100)
         assert (await job_of(store, lease)).progress == Progress(1, 2)
@@ -71,23 +71,23 @@ class WaitConformance(Conformance):
         """The earlier of what waits and what is delayed; never for one that waits for no time."""
         first = await run_job(store)
         await settle(store, first, Waiting())
-        assert (await store.claim(worker, ("mail",), 1, NOW)).next_due is None
+        assert (await store.workers.claim(worker, ("mail",), 1, NOW)).next_due is None
         second = await run_job(store)
         await settle(store, second, Waiting(NOW + 50))
-        assert (await store.claim(worker, ("mail",), 1, NOW)).next_due == NOW + 50
-        await store.submit(new_job(run_at=NOW + 40), NOW)
-        assert (await store.claim(worker, ("mail",), 1, NOW)).next_due == NOW + 40
+        assert (await store.workers.claim(worker, ("mail",), 1, NOW)).next_due == NOW + 50
+        await store.jobs.submit(new_job(run_at=NOW + 40), NOW)
+        assert (await store.workers.claim(worker, ("mail",), 1, NOW)).next_due == NOW + 40
         assert len(await claim(store, now=NOW + 40)) == 1
-        assert (await store.claim(worker, ("mail",), 1, NOW + 40)).next_due == NOW + 50
+        assert (await store.workers.claim(worker, ("mail",), 1, NOW + 40)).next_due == NOW + 50
 
     async def test_what_it_did_is_written_with_its_waiting(self, store: Store, worker: str) -> None:
         """The steps, the children and the wait are one write."""
         lease = await run_job(store)
         waits = Settlement(lease, Waiting(NOW + 9), Report(steps=(new_step(),)))
-        assert await store.settle([waits], NOW) == [True]
-        assert await store.settle([waits], NOW) == [True], "its answer never came"
-        assert await store.steps(TENANT, lease.job_id) == [new_step()]
-        log = await store.events(TENANT, lease.job_id, 2, 10)
+        assert await store.workers.settle([waits], NOW) == [True]
+        assert await store.workers.settle([waits], NOW) == [True], "its answer never came"
+        assert await store.jobs.list_steps(TENANT, lease.job_id) == [new_step()]
+        log = await store.jobs.list_events(TENANT, lease.job_id, 2, 10)
         assert [event.type for event in log] == ["step", "state"]
 
     async def test_a_lease_is_over_when_its_job_waits(self, store: Store, worker: str) -> None:
@@ -95,16 +95,16 @@ class WaitConformance(Conformance):
         lease = await run_job(store)
         await settle(store, lease, Waiting(NOW + 9))
         before = await job_of(store, lease)
-        assert not await store.report(lease, Report(steps=(new_step(),)), NOW)
-        await store.remove_worker(worker, None, NOW)
+        assert not await store.workers.report(lease, Report(steps=(new_step(),)), NOW)
+        await store.workers.remove_worker(worker, None, NOW)
         assert await job_of(store, lease) == before
-        assert await store.steps(TENANT, lease.job_id) == []
+        assert await store.jobs.list_steps(TENANT, lease.job_id) == []
 
     async def test_a_job_that_waits_is_cancelled_at_once(self, store: Store, worker: str) -> None:
         """And what it waited for wakes it no more."""
         lease = await run_job(store)
         await settle(store, lease, Waiting(NOW + 9, (("event:0:go",),)))
-        job = await store.cancel(TENANT, lease.job_id, NOW + 1)
+        job = await store.jobs.cancel(TENANT, lease.job_id, NOW + 1)
         assert (job.state, job.reason, job.finished_at) == (
             State.CANCELLED,
             Reason.CANCELLED,
@@ -119,10 +119,10 @@ class WaitConformance(Conformance):
         """The request came before it could be unwound: it ends, and so do its children."""
         lease = await run_job(store)
         [child] = await spawn(store, lease)
-        await store.cancel(TENANT, lease.job_id, NOW)
+        await store.jobs.cancel(TENANT, lease.job_id, NOW)
         assert await settle(store, lease, Waiting(NOW + 9))
         assert (await job_of(store, lease)).state is State.CANCELLED
-        assert (await store.get(TENANT, child.id)).state is State.CANCELLED
+        assert (await store.jobs.get(TENANT, child.id)).state is State.CANCELLED
 
     async def test_its_deadline_passes_while_it_waits(self, store: Store, worker: str) -> None:
         """The sweep fails it; no claim gets it, even when its time comes first."""
@@ -131,7 +131,7 @@ class WaitConformance(Conformance):
             lease = await run_job(store, new_job(terms=terms))
             await settle(store, lease, Waiting(until))
             assert await claim(store, now=NOW + 50) == []
-            assert (await store.sweep(NOW + 50)).expired == 1
+            assert (await store.maintenance.sweep(NOW + 50)).expired == 1
             job = await job_of(store, lease)
             assert (job.state, job.reason) == (State.FAILED, Reason.EXPIRED)
             assert await claim(store, now=NOW + 200) == []
@@ -140,21 +140,21 @@ class WaitConformance(Conformance):
         """They are queued like any other, in their place by age."""
         lease = await run_job(store)
         await settle(store, lease, Waiting(NOW + 5))
-        await store.pause_queue("default", True, NOW)
+        await store.queues.pause_queue("default", True, NOW)
         assert await claim(store, now=NOW + 5) == []
-        await store.pause_queue("default", False, NOW)
+        await store.queues.pause_queue("default", False, NOW)
         younger = new_job()
-        await store.submit(younger, NOW + 5)
+        await store.jobs.submit(younger, NOW + 5)
         found = await claim(store, now=NOW + 5)
         assert [each.lease.job_id for each in found] == [lease.job_id, younger.id]
 
     async def test_many_wake_at_once(self, store: Store, worker: str) -> None:
         """Each of them, however many their time has come for."""
         leases = [await run_job(store) for _ in range(30)]
-        await store.settle([Settlement(lease, Waiting(NOW + 5)) for lease in leases], NOW)
+        await store.workers.settle([Settlement(lease, Waiting(NOW + 5)) for lease in leases], NOW)
         woken = await claim(store, now=NOW + 5, limit=100)
         assert {each.lease.job_id for each in woken} == {lease.job_id for lease in leases}
-        assert await store.settle(
+        assert await store.workers.settle(
             [Settlement(each.lease, Succeeded("1")) for each in woken], NOW
         ) == [True] * len(leases)
 
@@ -165,7 +165,7 @@ class WaitConformance(Conformance):
         lease = await run_job(store, new_job(terms=Terms(max_attempts=2)))
         await settle(store, lease, Waiting(NOW + 5))
         await claim(store, now=NOW + 5)
-        await store.remove_worker(worker, None, NOW + 6)
+        await store.workers.remove_worker(worker, None, NOW + 6)
         job = await job_of(store, lease)
         assert (job.state, job.attempt, job.reason) == (State.QUEUED, 1, Reason.LOST)
         assert job.fence == lease.fence + 2

@@ -59,7 +59,7 @@ class WaitForChildrenConformance(Conformance):
         [late] = await spawn(store, lease, terms=Terms(deadline_at=NOW + 10))
         await settle(store, lease, Waiting(None, (_all_of(late),)))
         said = (await job_of(store, lease)).last_event
-        assert (await store.sweep(NOW + 100)).expired == 2
+        assert (await store.maintenance.sweep(NOW + 100)).expired == 2
         job = await job_of(store, lease)
         assert (job.state, job.reason, job.last_event) == (State.FAILED, Reason.EXPIRED, said + 1)
 
@@ -122,18 +122,18 @@ class WaitForChildrenConformance(Conformance):
         child = child_of(lease)
         terms = child.terms._replace(max_attempts=1, deadline_at=NOW + 9)
         child = child._replace(terms=terms)
-        await store.report(lease, Report(children=(child,)), NOW)
+        await store.workers.report(lease, Report(children=(child,)), NOW)
         if how == "lose":
             await claim(store, "child", worker=other_worker)
         await settle(store, lease, Waiting(None, (_all_of(child),)))
         match how:
             case "cancel":
-                await store.cancel(TENANT, child.id, NOW + 1)
+                await store.jobs.cancel(TENANT, child.id, NOW + 1)
             case "expire":
-                await store.sweep(NOW + 9)
+                await store.maintenance.sweep(NOW + 9)
             case "lose":
-                await store.remove_worker(other_worker, None, NOW + 1)
-        assert (await store.get(TENANT, child.id)).state.is_terminal
+                await store.workers.remove_worker(other_worker, None, NOW + 1)
+        assert (await store.jobs.get(TENANT, child.id)).state.is_terminal
         assert (await job_of(store, lease)).reason is Reason.WOKEN
 
     async def test_the_last_two_may_end_at_once(self, store: Store, worker: str) -> None:
@@ -171,7 +171,9 @@ class WaitForChildrenConformance(Conformance):
         ended = 0
         while held := await claim(store, "child", limit=1_000):
             assert (await job_of(store, lease)).state is State.WAITING
-            await store.settle([Settlement(each.lease, Succeeded("1")) for each in held], NOW)
+            await store.workers.settle(
+                [Settlement(each.lease, Succeeded("1")) for each in held], NOW
+            )
             ended += len(held)
         assert ended == 10_000
         assert (await job_of(store, lease)).reason is Reason.WOKEN
@@ -184,37 +186,39 @@ class EventConformance(Conformance):
         """And is there to be read."""
         lease = await run_job(store)
         await settle(store, lease, Waiting(NOW + 90, ((event_sent("approved", 0),),)))
-        job = await store.send(TENANT, lease.job_id, "approved", '{"by":"ada"}', NOW + 1)
+        job = await store.jobs.send_event(TENANT, lease.job_id, "approved", '{"by":"ada"}', NOW + 1)
         assert (job.state, job.reason, job.run_at) == (State.QUEUED, Reason.WOKEN, NOW + 1)
-        assert await store.messages(TENANT, lease.job_id) == [
+        assert await store.jobs.list_sent_events(TENANT, lease.job_id) == [
             SentEvent("approved", 0, '{"by":"ada"}', NOW + 1)
         ]
-        assert await store.messages("somebody-else", lease.job_id) == []
+        assert await store.jobs.list_sent_events("somebody-else", lease.job_id) == []
 
     async def test_under_a_key_an_event_is_sent_once(self, store: Store, worker: str) -> None:
         """Also when the job has ended meanwhile; another event under the key is refused."""
         lease = await run_job(store)
         other = await run_job(store)
         for at in (1, 2):
-            await store.send(TENANT, lease.job_id, "go", "1", NOW + at, "k")
-        await store.send(TENANT, lease.job_id, "go", "1", NOW + 3, "another")
-        await store.send(TENANT, other.job_id, "go", "1", NOW + 3, "k")
+            await store.jobs.send_event(TENANT, lease.job_id, "go", "1", NOW + at, "k")
+        await store.jobs.send_event(TENANT, lease.job_id, "go", "1", NOW + 3, "another")
+        await store.jobs.send_event(TENANT, other.job_id, "go", "1", NOW + 3, "k")
         for name, data in (("go", "2"), ("stop", "1")):
             with pytest.raises(KeyReused):
-                await store.send(TENANT, lease.job_id, name, data, NOW + 4, "k")
+                await store.jobs.send_event(TENANT, lease.job_id, name, data, NOW + 4, "k")
         await settle(store, lease, Succeeded("1"))
-        ended = await store.send(TENANT, lease.job_id, "go", "1", NOW + 5, "k")
+        ended = await store.jobs.send_event(TENANT, lease.job_id, "go", "1", NOW + 5, "k")
         assert ended.state is State.SUCCEEDED
-        numbers = [message.number for message in await store.messages(TENANT, lease.job_id)]
+        numbers = [
+            message.number for message in await store.jobs.list_sent_events(TENANT, lease.job_id)
+        ]
         assert numbers == [0, 1]
 
     async def test_an_early_event_is_kept(self, store: Store, worker: str) -> None:
         """Sent while it is queued, delayed or running: who waits for it later, need not."""
         job = new_job(run_at=NOW + 5)
-        await store.submit(job, NOW)
-        await store.send(TENANT, job.id, "approved", "1", NOW)
+        await store.jobs.submit(job, NOW)
+        await store.jobs.send_event(TENANT, job.id, "approved", "1", NOW)
         lease = await reclaim(store, job.id, now=NOW + 5)
-        await store.send(TENANT, job.id, "approved", "2", NOW + 5)
+        await store.jobs.send_event(TENANT, job.id, "approved", "2", NOW + 5)
         for number in (0, 1):
             await settle(store, lease, Waiting(None, ((event_sent("approved", number),),)))
             lease = await reclaim(store, job.id, now=NOW + 6)
@@ -225,12 +229,14 @@ class EventConformance(Conformance):
         """As they come, each name from 0; another job's do not count."""
         first, second = await run_job(store), await run_job(store)
         for name in ("b", "a", "b", "b:1"):
-            await store.send(TENANT, first.job_id, name, f'"{name}"', NOW)
-        await store.send(TENANT, second.job_id, "b", "1", NOW)
-        found = await store.messages(TENANT, first.job_id)
+            await store.jobs.send_event(TENANT, first.job_id, name, f'"{name}"', NOW)
+        await store.jobs.send_event(TENANT, second.job_id, "b", "1", NOW)
+        found = await store.jobs.list_sent_events(TENANT, first.job_id)
         numbers = sorted((each.name, each.number) for each in found)
         assert numbers == [("a", 0), ("b", 0), ("b", 1), ("b:1", 0)]
-        assert [each.number for each in await store.messages(TENANT, second.job_id)] == [0]
+        assert [
+            each.number for each in await store.jobs.list_sent_events(TENANT, second.job_id)
+        ] == [0]
 
     async def test_events_sent_at_the_same_time_have_numbers_of_their_own(
         self, store: Store, worker: str
@@ -238,9 +244,9 @@ class EventConformance(Conformance):
         """None is lost to another."""
         lease = await run_job(store)
         await asyncio.gather(
-            *(store.send(TENANT, lease.job_id, "tick", str(n), NOW) for n in range(20))
+            *(store.jobs.send_event(TENANT, lease.job_id, "tick", str(n), NOW) for n in range(20))
         )
-        found = await store.messages(TENANT, lease.job_id)
+        found = await store.jobs.list_sent_events(TENANT, lease.job_id)
         assert [each.number for each in found] == list(range(20))
         assert {each.data for each in found} == {str(n) for n in range(20)}
 
@@ -250,10 +256,12 @@ class EventConformance(Conformance):
         await settle(store, lease, Waiting(None, ((event_sent("go", 1),),)))
         await settle(store, other, Waiting(None, ((event_sent("go", 0),),)))
         for name in ("gone", "go"):
-            job = await store.send(TENANT, lease.job_id, name, "1", NOW)
+            job = await store.jobs.send_event(TENANT, lease.job_id, name, "1", NOW)
             assert job.state is State.WAITING
         assert (await job_of(store, other)).state is State.WAITING
-        assert (await store.send(TENANT, lease.job_id, "go", "1", NOW)).state is State.QUEUED
+        assert (
+            await store.jobs.send_event(TENANT, lease.job_id, "go", "1", NOW)
+        ).state is State.QUEUED
 
     async def test_all_of_a_group_must_come(self, store: Store, worker: str) -> None:
         """An event and a child, say."""
@@ -261,8 +269,10 @@ class EventConformance(Conformance):
         [child] = await spawn(store, lease)
         group = (event_sent("go", 0), *_all_of(child))
         await settle(store, lease, Waiting(None, (group,)))
-        assert (await store.send(TENANT, lease.job_id, "go", "1", NOW)).state is State.WAITING
-        await store.cancel(TENANT, child.id, NOW)
+        assert (
+            await store.jobs.send_event(TENANT, lease.job_id, "go", "1", NOW)
+        ).state is State.WAITING
+        await store.jobs.cancel(TENANT, child.id, NOW)
         assert (await job_of(store, lease)).state is State.QUEUED
 
     async def test_a_job_that_has_ended_takes_none(self, store: Store, worker: str) -> None:
@@ -271,28 +281,28 @@ class EventConformance(Conformance):
         await settle(store, lease, Succeeded("1"))
         before = await job_of(store, lease)
         with pytest.raises(Conflict):
-            await store.send(TENANT, lease.job_id, "go", "1", NOW)
-        assert await store.messages(TENANT, lease.job_id) == []
+            await store.jobs.send_event(TENANT, lease.job_id, "go", "1", NOW)
+        assert await store.jobs.list_sent_events(TENANT, lease.job_id) == []
         assert await job_of(store, lease) == before
 
     async def test_a_job_that_is_not_there_is_sent_nothing(self, store: Store) -> None:
         """Unknown, somebody else's, or gone."""
         job = new_job(tenant="acme", terms=Terms(keep_failed_ms=1))
-        await store.submit(job, NOW)
+        await store.jobs.submit(job, NOW)
         for tenant, job_id in ((TENANT, new_id()), ("umbrella", job.id)):
             with pytest.raises(NotFound):
-                await store.send(tenant, job_id, "go", "1", NOW)
-        await store.cancel("acme", job.id, NOW)
-        await store.sweep(NOW + 10)
+                await store.jobs.send_event(tenant, job_id, "go", "1", NOW)
+        await store.jobs.cancel("acme", job.id, NOW)
+        await store.maintenance.sweep(NOW + 10)
         with pytest.raises(Gone):
-            await store.send("acme", job.id, "go", "1", NOW + 10)
+            await store.jobs.send_event("acme", job.id, "go", "1", NOW + 10)
 
     async def test_events_are_sent_by_public_id(self, store: Store) -> None:
         """A surface sends by the id it shows."""
         job = new_job(public_id="r_42")
-        await store.submit(job, NOW)
-        await store.send(TENANT, "r_42", "go", "1", NOW)
-        assert len(await store.messages(TENANT, job.id)) == 1
+        await store.jobs.submit(job, NOW)
+        await store.jobs.send_event(TENANT, "r_42", "go", "1", NOW)
+        assert len(await store.jobs.list_sent_events(TENANT, job.id)) == 1
 
 
 def _all_of(*jobs: JobInsert) -> tuple[str, ...]:

@@ -41,14 +41,14 @@ class WakeConformance(Conformance):
     async def test_a_waiter_is_woken_by_a_submit(self, store: Store) -> None:
         """A worker with nothing to do waits, and is woken by the next job."""
         signal = store.subscribe(Topic.WORK)
-        woken, _ = await asyncio.gather(signal.wait(LONG), store.submit(new_job(), NOW))
+        woken, _ = await asyncio.gather(signal.wait(LONG), store.jobs.submit(new_job(), NOW))
         assert woken is True
         signal.close()
 
     async def test_a_signal_that_comes_before_the_wait_is_not_lost(self, store: Store) -> None:
         """Subscribe, look, wait: what happens after the look ends the wait at once."""
         signal = store.subscribe(Topic.WORK)
-        await store.submit(new_job(), NOW)
+        await store.jobs.submit(new_job(), NOW)
         assert await signal.wait(LONG) is True
         signal.close()
 
@@ -56,7 +56,7 @@ class WakeConformance(Conformance):
         """The usual way to wait."""
         signal = store.subscribe(Topic.WORK)
         async with asyncio.timeout(LONG):
-            woken, _ = await asyncio.gather(signal.wait(), store.submit(new_job(), NOW))
+            woken, _ = await asyncio.gather(signal.wait(), store.jobs.submit(new_job(), NOW))
         assert woken is True
         signal.close()
 
@@ -65,7 +65,7 @@ class WakeConformance(Conformance):
         signal = store.subscribe(Topic.WORK)
         while await signal.wait(SHORT):
             continue  # a store may wake once without cause, when it has just begun to listen
-        await store.submit(new_job(), NOW)
+        await store.jobs.submit(new_job(), NOW)
         assert await signal.wait(LONG) is True
         signal.close()
 
@@ -73,7 +73,7 @@ class WakeConformance(Conformance):
         """Who comes back late finds one wake-up, not one for each job."""
         signal = store.subscribe(Topic.WORK)
         for _ in range(20):
-            await store.submit(new_job(), NOW)
+            await store.jobs.submit(new_job(), NOW)
         woken = 0
         while await signal.wait(SHORT if woken else LONG):
             woken += 1
@@ -83,7 +83,7 @@ class WakeConformance(Conformance):
     async def test_everybody_who_waits_is_woken(self, store: Store) -> None:
         """One signal a subscriber: nobody takes another's wake-up."""
         signals = [store.subscribe(Topic.WORK) for _ in range(3)]
-        await store.submit(new_job(), NOW)
+        await store.jobs.submit(new_job(), NOW)
         assert await asyncio.gather(*(signal.wait(LONG) for signal in signals)) == [True] * 3
         for signal in signals:
             signal.close()
@@ -92,20 +92,20 @@ class WakeConformance(Conformance):
         """The others still are."""
         closed, other = store.subscribe(Topic.WORK), store.subscribe(Topic.WORK)
         closed.close()
-        await store.submit(new_job(), NOW)
+        await store.jobs.submit(new_job(), NOW)
         assert await other.wait(LONG) is True
         assert await closed.wait(SHORT) is False
         other.close()
 
     async def test_work_is_told_of_delayed_jobs_too(self, store: Store) -> None:
         """A job for later changes when a worker should look again."""
-        assert await wakes(store, Topic.WORK, store.submit(new_job(run_at=NOW + 1_000), NOW))
+        assert await wakes(store, Topic.WORK, store.jobs.submit(new_job(run_at=NOW + 1_000), NOW))
 
     async def test_work_is_told_of_a_batch(self, store: Store) -> None:
         """Small or large."""
         for size in (2, 1_050):
             jobs = [new_job() for _ in range(size)]
-            assert await wakes(store, Topic.WORK, store.submit_batch(jobs, NOW))
+            assert await wakes(store, Topic.WORK, store.jobs.submit_batch(jobs, NOW))
 
     async def test_work_is_told_of_jobs_that_come_back(self, store: Store, worker: str) -> None:
         """Tried again, given back, or taken from a lost worker."""
@@ -113,43 +113,45 @@ class WakeConformance(Conformance):
         again = settle(store, retried, Errored(BOOM, retry_after_ms=5), NOW)
         assert await wakes(store, Topic.WORK, again)
         assert await wakes(store, Topic.WORK, settle(store, released, Released(), NOW))
-        assert await wakes(store, Topic.WORK, store.remove_worker(worker, None, NOW))
+        assert await wakes(store, Topic.WORK, store.workers.remove_worker(worker, None, NOW))
 
     async def test_work_is_told_of_a_queue_that_opens(self, store: Store) -> None:
         """What waited in it can be claimed now."""
-        await store.pause_queue("default", True, NOW)
-        assert await wakes(store, Topic.WORK, store.pause_queue("default", False, NOW))
+        await store.queues.pause_queue("default", True, NOW)
+        assert await wakes(store, Topic.WORK, store.queues.pause_queue("default", False, NOW))
 
     async def test_a_cancel_wakes_those_who_run_jobs(self, store: Store, worker: str) -> None:
         """A worker need not ask over and over whether it should stop."""
         lease = await run_job(store)
-        assert await wakes(store, Topic.CANCELS, store.cancel(TENANT, lease.job_id, NOW))
+        assert await wakes(store, Topic.CANCELS, store.jobs.cancel(TENANT, lease.job_id, NOW))
 
     async def test_changes_are_told_of_every_state_of_a_job(
         self, store: Store, worker: str
     ) -> None:
         """Claimed, asked to stop, settled."""
-        await store.submit(new_job(public_id="r_42"), NOW)
+        await store.jobs.submit(new_job(public_id="r_42"), NOW)
         signal = store.subscribe(Topic.CHANGES)
         [taken] = await claim(store)
         assert await signal.wait(LONG) is True
         signal.close()
         lease = taken.lease
-        assert await wakes(store, Topic.CHANGES, store.cancel(TENANT, "r_42", NOW))
+        assert await wakes(store, Topic.CHANGES, store.jobs.cancel(TENANT, "r_42", NOW))
         assert await wakes(store, Topic.CHANGES, settle(store, lease, Succeeded("1"), NOW))
 
     async def test_reports_are_told(self, store: Store, worker: str) -> None:
         """What a running job says of itself is heard by those who follow it."""
         lease = await run_job(store, new_job())
-        assert await wakes(store, Topic.REPORTS, store.report(lease, Report(Progress(1)), NOW))
+        assert await wakes(
+            store, Topic.REPORTS, store.workers.report(lease, Report(Progress(1)), NOW)
+        )
 
     async def test_changes_are_told_of_jobs_that_end_without_a_worker(
         self, store: Store, worker: str
     ) -> None:
         """Lost with their worker, cancelled while queued, or past their deadline."""
         await run_job(store, new_job(terms=Terms(on_lost="fail")))
-        assert await wakes(store, Topic.CHANGES, store.remove_worker(worker, None, NOW))
+        assert await wakes(store, Topic.CHANGES, store.workers.remove_worker(worker, None, NOW))
         job, late = new_job(), new_job(terms=Terms(deadline_at=NOW + 1))
-        await store.submit_batch([job, late], NOW)
-        assert await wakes(store, Topic.CHANGES, store.cancel(TENANT, job.id, NOW))
-        assert await wakes(store, Topic.CHANGES, store.sweep(NOW + 1))
+        await store.jobs.submit_batch([job, late], NOW)
+        assert await wakes(store, Topic.CHANGES, store.jobs.cancel(TENANT, job.id, NOW))
+        assert await wakes(store, Topic.CHANGES, store.maintenance.sweep(NOW + 1))

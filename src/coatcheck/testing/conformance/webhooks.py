@@ -43,7 +43,7 @@ def new_endpoint(**fields: Any) -> WebhookEndpoint:
 async def put(store: Store, **fields: Any) -> WebhookEndpoint:
     """Write an endpoint."""
     endpoint = new_endpoint(**fields)
-    await store.put_endpoint(endpoint)
+    await store.webhooks.put_endpoint(endpoint)
     return endpoint
 
 
@@ -55,7 +55,7 @@ def called_back(events: str = ENDS, lane: str = "own", **fields: Any) -> JobInse
 async def of_job(store: Store, job_id: str, **fields: Any) -> list[WebhookDelivery]:
     """Return a job's deliveries, the oldest first."""
     which = DeliveryFilter(fields.pop("tenant", TENANT), job_id=job_id, limit=1000, **fields)
-    return (await store.list_deliveries(which))[::-1]
+    return (await store.webhooks.list_deliveries(which))[::-1]
 
 
 async def told(store: Store, job_id: str) -> list[str]:
@@ -82,56 +82,64 @@ class EndpointConformance(Conformance):
             disabled_at=NOW,
             disabled_why="gone",
         )
-        assert await store.get_endpoint(TENANT, endpoint.id) == endpoint
+        assert await store.webhooks.get_endpoint(TENANT, endpoint.id) == endpoint
         changed = replace(endpoint, url="http://other.example/", events="failed", disabled_at=None)
-        await store.put_endpoint(changed)
-        assert await store.get_endpoint(TENANT, endpoint.id) == changed
+        await store.webhooks.put_endpoint(changed)
+        assert await store.webhooks.get_endpoint(TENANT, endpoint.id) == changed
 
     async def test_endpoints_are_listed_by_id_each_tenant_its_own(self, store: Store) -> None:
         """A page goes on after the one before; a job's own endpoint is in none."""
         ids = [(await put(store)).id for _ in range(3)]
         await put(store, tenant="another")
-        await store.submit(called_back(), NOW)
-        first = await store.list_endpoints(TENANT, limit=2)
-        rest = await store.list_endpoints(TENANT, first[-1].id, 2)
+        await store.jobs.submit(called_back(), NOW)
+        first = await store.webhooks.list_endpoints(TENANT, limit=2)
+        rest = await store.webhooks.list_endpoints(TENANT, first[-1].id, 2)
         assert [endpoint.id for endpoint in (*first, *rest)] == ids
-        assert await store.get_endpoint("another", ids[0]) is None
-        assert await store.get_endpoint(TENANT, OWN) is None
+        assert await store.webhooks.get_endpoint("another", ids[0]) is None
+        assert await store.webhooks.get_endpoint(TENANT, OWN) is None
 
     async def test_an_endpoint_is_deleted_with_its_secrets(self, store: Store) -> None:
         """The second time there is nothing to delete."""
         endpoint = new_endpoint()
-        await store.put_endpoint(endpoint, WebhookSecret("whsec_a", NOW))
-        assert await store.delete_endpoint("another", endpoint.id) is False
-        assert await store.delete_endpoint(TENANT, endpoint.id) is True
-        assert await store.delete_endpoint(TENANT, endpoint.id) is False
-        assert await store.get_endpoint(TENANT, endpoint.id) is None
-        assert await store.secrets_of(TENANT, endpoint.id, NOW) == []
+        await store.webhooks.put_endpoint(endpoint, WebhookSecret("whsec_a", NOW))
+        assert await store.webhooks.delete_endpoint("another", endpoint.id) is False
+        assert await store.webhooks.delete_endpoint(TENANT, endpoint.id) is True
+        assert await store.webhooks.delete_endpoint(TENANT, endpoint.id) is False
+        assert await store.webhooks.get_endpoint(TENANT, endpoint.id) is None
+        assert await store.webhooks.list_secrets(TENANT, endpoint.id, NOW) == []
 
     async def test_a_new_secret_stands_beside_the_one_before_for_a_while(
         self, store: Store
     ) -> None:
         """Two at most: the newest, and until its time the one before."""
         endpoint = new_endpoint()
-        await store.put_endpoint(endpoint, WebhookSecret("whsec_a", NOW))
-        assert await store.put_secret(
+        await store.webhooks.put_endpoint(endpoint, WebhookSecret("whsec_a", NOW))
+        assert await store.webhooks.put_secret(
             TENANT, endpoint.id, WebhookSecret("whsec_b", NOW + 1), NOW + 100
         )
-        found = await store.secrets_of(TENANT, endpoint.id, NOW + 2)
+        found = await store.webhooks.list_secrets(TENANT, endpoint.id, NOW + 2)
         assert found == [
             WebhookSecret("whsec_b", NOW + 1),
             WebhookSecret("whsec_a", NOW, NOW + 100),
         ]
-        assert await store.secrets_of(TENANT, endpoint.id, NOW + 100) == found[:1]
-        await store.put_secret(TENANT, endpoint.id, WebhookSecret("whsec_c", NOW + 3), NOW + 200)
-        values = [each.value for each in await store.secrets_of(TENANT, endpoint.id, NOW + 4)]
+        assert await store.webhooks.list_secrets(TENANT, endpoint.id, NOW + 100) == found[:1]
+        await store.webhooks.put_secret(
+            TENANT, endpoint.id, WebhookSecret("whsec_c", NOW + 3), NOW + 200
+        )
+        values = [
+            each.value for each in await store.webhooks.list_secrets(TENANT, endpoint.id, NOW + 4)
+        ]
         assert values == ["whsec_c", "whsec_b"]
 
     async def test_of_first_secrets_one_is_kept(self, store: Store) -> None:
         """Whoever comes second hears that there is one."""
-        assert await store.put_secret(TENANT, OWN, WebhookSecret("whsec_a", NOW), NOW, first=True)
-        assert not await store.put_secret(
+        assert await store.webhooks.put_secret(
+            TENANT, OWN, WebhookSecret("whsec_a", NOW), NOW, first=True
+        )
+        assert not await store.webhooks.put_secret(
             TENANT, OWN, WebhookSecret("whsec_b", NOW), NOW, first=True
         )
-        assert await store.secrets_of(TENANT, OWN, NOW) == [WebhookSecret("whsec_a", NOW)]
-        assert await store.secrets_of("another", OWN, NOW) == []
+        assert await store.webhooks.list_secrets(TENANT, OWN, NOW) == [
+            WebhookSecret("whsec_a", NOW)
+        ]
+        assert await store.webhooks.list_secrets("another", OWN, NOW) == []

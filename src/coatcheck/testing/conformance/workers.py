@@ -31,26 +31,26 @@ class WorkerConformance(Conformance):
 
     async def test_a_registered_worker_is_listed(self, store: Store) -> None:
         """As it introduced itself, and not dead."""
-        await store.register_worker(worker_info(WORKER))
-        [seen] = await store.workers()
+        await store.workers.register_worker(worker_info(WORKER))
+        [seen] = await store.workers.list_workers()
         assert seen.info == worker_info(WORKER)
         assert not seen.known_dead
 
     async def test_each_beat_counts(self, store: Store, worker: str, other_worker: str) -> None:
         """One worker's heartbeat does not move the other's."""
-        assert await store.beat(worker) is True
-        assert await store.beat(worker) is True
-        beats = {seen.info.id: seen.info.beats for seen in await store.workers()}
+        assert await store.workers.heartbeat(worker) is True
+        assert await store.workers.heartbeat(worker) is True
+        beats = {seen.info.id: seen.info.beats for seen in await store.workers.list_workers()}
         assert beats == {worker: 2, other_worker: 0}
 
     async def test_a_worker_that_is_not_registered_cannot_beat(
         self, store: Store, worker: str
     ) -> None:
         """False tells a worker that it was removed, so that it stops."""
-        assert await store.beat("nobody") is False
-        await store.remove_worker(worker, None, NOW)
-        assert await store.beat(worker) is False
-        assert await store.workers() == []
+        assert await store.workers.heartbeat("nobody") is False
+        await store.workers.remove_worker(worker, None, NOW)
+        assert await store.workers.heartbeat(worker) is False
+        assert await store.workers.list_workers() == []
 
     async def test_a_lost_worker_gives_its_jobs_back(
         self, store: Store, worker: str, other_worker: str
@@ -58,7 +58,7 @@ class WorkerConformance(Conformance):
         """The jobs are queued again at once; the attempt counted."""
         leases = [await run_job(store) for _ in range(3)]
         kept = await run_job(store, worker=OTHER_WORKER)
-        assert await store.remove_worker(worker, 0, NOW + 5) == 3
+        assert await store.workers.remove_worker(worker, 0, NOW + 5) == 3
 
         for lease in leases:
             job = await job_of(store, lease)
@@ -66,7 +66,7 @@ class WorkerConformance(Conformance):
             assert (job.attempt, job.finished_at) == (1, None)
             assert await states_of(store, lease.job_id) == ["queued", "running", "queued"]
         assert (await job_of(store, kept)).state is State.RUNNING
-        assert [seen.info.id for seen in await store.workers()] == [other_worker]
+        assert [seen.info.id for seen in await store.workers.list_workers()] == [other_worker]
         assert len(await claim(store, worker=other_worker, now=NOW + 5)) == 3
 
     async def test_a_lost_lease_is_stale(
@@ -74,10 +74,10 @@ class WorkerConformance(Conformance):
     ) -> None:
         """What was taken from a worker is no longer its to write, claimed again or not."""
         lease = await run_job(store)
-        await store.remove_worker(worker, None, NOW)
+        await store.workers.remove_worker(worker, None, NOW)
         before = await job_of(store, lease)
         assert await settle(store, lease, Succeeded('"late"'), NOW) is False
-        assert await store.report(lease, Report(Progress(1)), NOW) is False
+        assert await store.workers.report(lease, Report(Progress(1)), NOW) is False
         assert await job_of(store, lease) == before
 
         current = await reclaim(store, lease.job_id, worker=other_worker)
@@ -85,7 +85,7 @@ class WorkerConformance(Conformance):
         assert await settle(store, lease, Succeeded('"late"'), NOW) is False
         assert await settle(store, current, Succeeded('"good"'), NOW) is True
         assert (await job_of(store, current)).result == '"good"'
-        assert (await store.counters())["stale_writes"] == 3
+        assert (await store.maintenance.read_counters())["stale_writes"] == 3
 
     @pytest.mark.parametrize("on_lost", ["requeue", "resume"])
     async def test_a_job_lost_too_often_fails(
@@ -94,9 +94,9 @@ class WorkerConformance(Conformance):
         """Exhausted by lost workers: failed, reason lost."""
         terms = Terms(max_attempts=2, on_lost=on_lost, keep_failed_ms=9)
         lease = await run_job(store, new_job(terms=terms))
-        await store.remove_worker(worker, None, NOW)
+        await store.workers.remove_worker(worker, None, NOW)
         again = await reclaim(store, lease.job_id, worker=other_worker)
-        assert await store.remove_worker(other_worker, None, NOW + 1) == 1
+        assert await store.workers.remove_worker(other_worker, None, NOW + 1) == 1
         self._failed_as_lost(await job_of(store, again), NOW + 1, attempts=2)
 
     async def test_a_job_may_ask_to_fail_when_its_worker_is_lost(
@@ -105,7 +105,7 @@ class WorkerConformance(Conformance):
         """`on_lost="fail"`: what must not run twice does not, whatever attempts are left."""
         terms = Terms(max_attempts=5, on_lost="fail", keep_failed_ms=9)
         lease = await run_job(store, new_job(terms=terms))
-        await store.remove_worker(worker, None, NOW + 1)
+        await store.workers.remove_worker(worker, None, NOW + 1)
         self._failed_as_lost(await job_of(store, lease), NOW + 1, attempts=1)
         assert await settle(store, lease, Succeeded("1"), NOW + 2) is False
 
@@ -118,8 +118,8 @@ class WorkerConformance(Conformance):
     async def test_a_lost_job_that_was_to_be_cancelled_is(self, store: Store, worker: str) -> None:
         """Nobody wants another attempt of it."""
         lease = await run_job(store)
-        await store.cancel(TENANT, lease.job_id, NOW)
-        await store.remove_worker(worker, None, NOW)
+        await store.jobs.cancel(TENANT, lease.job_id, NOW)
+        await store.workers.remove_worker(worker, None, NOW)
         job = await job_of(store, lease)
         assert (job.state, job.reason) == (State.CANCELLED, Reason.CANCELLED)
 
@@ -128,27 +128,27 @@ class WorkerConformance(Conformance):
     ) -> None:
         """The next one begins afresh."""
         lease = await run_job(store)
-        await store.report(lease, Report(Progress(5, 10), "working"), NOW)
-        await store.remove_worker(worker, None, NOW)
+        await store.workers.report(lease, Report(Progress(5, 10), "working"), NOW)
+        await store.workers.remove_worker(worker, None, NOW)
         job = await job_of(store, lease)
         assert (job.progress, job.phase) == (None, None)
 
     async def test_registering_twice_is_registering_once(self, store: Store, worker: str) -> None:
         """A worker whose first registration was not answered tries again."""
-        await store.beat(worker)
-        await store.register_worker(worker_info(worker))
-        [seen] = await store.workers()
+        await store.workers.heartbeat(worker)
+        await store.workers.register_worker(worker_info(worker))
+        [seen] = await store.workers.list_workers()
         assert (seen.info.id, seen.info.beats) == (worker, 1)
 
     async def test_a_worker_that_moved_is_not_removed(self, store: Store, worker: str) -> None:
         """Judged by an old count: it beat in between, so nothing happens."""
         lease = await run_job(store)
-        await store.beat(worker)
+        await store.workers.heartbeat(worker)
         before = await job_of(store, lease)
-        assert await store.remove_worker(worker, 0, NOW) is None
+        assert await store.workers.remove_worker(worker, 0, NOW) is None
 
         assert await job_of(store, lease) == before
-        assert await store.beat(worker) is True
+        assert await store.workers.heartbeat(worker) is True
         assert await settle(store, lease, Succeeded("1"), NOW) is True
 
     async def test_a_worker_whose_count_stood_still_is_removed(
@@ -156,16 +156,16 @@ class WorkerConformance(Conformance):
     ) -> None:
         """Judged by the count it still has."""
         await run_job(store)
-        await store.beat(worker)
-        assert await store.remove_worker(worker, 1, NOW) == 1
-        assert await store.workers() == []
+        await store.workers.heartbeat(worker)
+        assert await store.workers.remove_worker(worker, 1, NOW) == 1
+        assert await store.workers.list_workers() == []
 
     async def test_removing_somebody_unknown_does_nothing(self, store: Store, worker: str) -> None:
         """Two that find the same worker lost may both say so."""
         await run_job(store)
-        assert await store.remove_worker("nobody", None, NOW) is None
-        assert await store.remove_worker(worker, 0, NOW) == 1
-        assert await store.remove_worker(worker, 0, NOW) is None
+        assert await store.workers.remove_worker("nobody", None, NOW) is None
+        assert await store.workers.remove_worker(worker, 0, NOW) == 1
+        assert await store.workers.remove_worker(worker, 0, NOW) is None
 
     async def test_what_a_worker_has_settled_is_not_lost(self, store: Store, worker: str) -> None:
         """Only what it still holds."""
@@ -177,5 +177,5 @@ class WorkerConformance(Conformance):
         await settle(store, given_back, Released(retry_after_ms=1_000), NOW)
         leases: list[Lease] = [done, delayed, given_back]
         before = [await job_of(store, lease) for lease in leases]
-        assert await store.remove_worker(worker, None, NOW) == 0
+        assert await store.workers.remove_worker(worker, None, NOW) == 0
         assert [await job_of(store, lease) for lease in leases] == before

@@ -1,18 +1,18 @@
-"""Writing down how attempts ended: at once where the store is idle, else many together.
+"""The completer: settles attempts, at once if the store is idle, otherwise many in one write.
 
-A few settles are on their way at a time. What ends meanwhile is gathered and goes with the next, so
-the busier the store is, the more jobs share a commit; a single job on an idle system waits for
-nobody. What is on its way or gathered is remembered by its lease, so that nobody takes it for a job
-that was claimed and forgotten.
+A few settles are in progress at a time. Attempts that end meanwhile are collected for the next
+settle. So the busier the store is, the more jobs share a commit, and a single job on an idle system
+waits for nobody. The completer remembers the leases it has not settled yet, so that they are not
+mistaken for jobs from a claim whose response was lost.
 
-An attempt's end is written after what it has said before: a report that came too late would be
-refused, and what it says lost.
+An attempt is settled after its last report. A report that came later would be rejected, and its
+contents lost.
 
-A large result, of the job or of a step, goes to the blob store first, which may take a while: it is
-settled by itself.
+A large result, of the job or of a step, is offloaded to the blob store first. That may take a
+while, so its job is settled separately.
 
-While the store is down a settle is tried until it succeeds (worker/store_retry.py). One outcome
-that can never be written is found by halving its batch, and fails alone.
+While the store is unavailable, a settle is retried until it succeeds (worker/store_retry.py). If
+one outcome can never be written, halving the batch finds it, and it fails alone.
 """
 
 from __future__ import annotations
@@ -28,118 +28,117 @@ from coatcheck.errors import StoreError
 from coatcheck.model.job import Failure, Lease
 from coatcheck.model.outcome import GaveUp
 from coatcheck.store.base import Settlement
-from coatcheck.worker.failpoints import Probe
-from coatcheck.worker.store_retry import persist
+from coatcheck.worker.failpoints import Failpoint
+from coatcheck.worker.store_retry import retry_until_available
 
 log = logging.getLogger(__name__)
 
-# One would leave the store idle while its answer travels.
-MOST_ON_THEIR_WAY = 2
-UNHEARD_OF_PAUSE_S = 1.0
+# With only one, the store would be idle while the response is on its way.
+MAX_IN_PROGRESS = 2
+UNEXPECTED_ERROR_PAUSE_S = 1.0
 
 
 class Completer:
-    """What has ended and is not known to be written yet."""
+    """The attempts that have ended and are not known to be settled yet."""
 
     def __init__(
         self,
         engine: Engine,
         write_soon: Callable[[Coroutine[Any, Any, None]], object],
-        probe: Probe,
-        reporting: Mapping[Lease, asyncio.Task[None]],
+        failpoint: Failpoint,
+        reports: Mapping[Lease, asyncio.Task[None]],
         on_settled: Callable[[list[Lease]], None] = lambda _: None,
     ) -> None:
         self._engine = engine
         self._write_soon = write_soon
-        self._probe = probe
-        self._reporting = reporting  # reports on their way
+        self._failpoint = failpoint
+        self._reports = reports  # reports in progress
         self._on_settled = on_settled
-        self._gathered: list[Settlement] = []
-        self._on_their_way = 0
+        self._collected: list[Settlement] = []
+        self._in_progress = 0
         self._leases: set[Lease] = set()
 
     def __contains__(self, lease: Lease) -> bool:
         return lease in self._leases
 
-    def soon(self, settlements: list[Settlement]) -> None:
-        """Have these written, together with whatever else has ended by then."""
+    def settle_soon(self, settlements: list[Settlement]) -> None:
+        """Settle attempts, together with all others that have ended by then."""
         if not settlements:
             return
         self._leases.update(settlement.lease for settlement in settlements)
-        if self._reporting:
-            settlements = [each for each in settlements if not self._follows_report(each)]
+        if self._reports:
+            settlements = [each for each in settlements if not self._wait_for_report(each)]
         large = [settlement for settlement in settlements if has_large_payload(settlement)]
         for settlement in large:
             self._write_soon(self._settle([settlement]))
         if len(large) == len(settlements):
             return
-        self._gathered += (
+        self._collected += (
             [each for each in settlements if each not in large] if large else settlements
         )
-        if self._on_their_way < MOST_ON_THEIR_WAY:
-            self._on_their_way += 1
-            self._write_soon(self._settle_gathered())
+        if self._in_progress < MAX_IN_PROGRESS:
+            self._in_progress += 1
+            self._write_soon(self._settle_collected())
 
-    def _follows_report(self, settlement: Settlement) -> bool:
-        """Tell whether an end has to wait for a report; it is written once that is."""
-        report = self._reporting.get(settlement.lease)
+    def _wait_for_report(self, settlement: Settlement) -> bool:
+        """Settle an attempt after its report in progress; return False if there is none."""
+        report = self._reports.get(settlement.lease)
         if report is None:
             return False
 
         def settle(written: asyncio.Task[None]) -> None:
-            if not written.cancelled():  # as all writes are when the worker has no more time
-                self.soon([settlement])
+            if not written.cancelled():  # cancelled if the worker has no time left
+                self.settle_soon([settlement])
 
         report.add_done_callback(settle)
         return True
 
-    async def _settle_gathered(self) -> None:
+    async def _settle_collected(self) -> None:
         try:
-            while self._gathered:
-                settlements, self._gathered = self._gathered, []
+            while self._collected:
+                settlements, self._collected = self._collected, []
                 await self._settle(settlements)
         finally:
-            self._on_their_way -= 1
+            self._in_progress -= 1
 
     async def _settle(self, settlements: list[Settlement]) -> None:
-        self._probe("worker.before_settle")
+        self._failpoint("worker.before_settle")
         try:
-            answers = await persist(lambda: self._engine.settle(settlements))
+            results = await retry_until_available(lambda: self._engine.settle(settlements))
         except (StoreError, TypeError, ValueError) as error:
-            await self._settle_apart(settlements, error)
+            await self._settle_halves(settlements, error)
             return
         except Exception as error:
-            # Unheard of: no verdict on the jobs. What they did is kept, and tried again, apart
-            # from everything else.
-            log.exception("settling failed", exc_info=error)
+            # An unexpected error says nothing about the jobs. Retry their outcomes, separately.
+            log.exception("settle failed", exc_info=error)
             self._write_soon(self._settle_later(settlements))
             return
-        self._probe("worker.after_settle")
+        self._failpoint("worker.after_settle")
         self._forget([settlement.lease for settlement in settlements])
-        for settlement, settled in zip(settlements, answers, strict=True):
+        for settlement, settled in zip(settlements, results, strict=True):
             if not settled:
                 fields = {"job_id": settlement.lease.job_id}
-                log.warning("a job had been taken away; its outcome is dropped", extra=fields)
+                log.warning("lease lost: outcome discarded", extra=fields)
 
     def _forget(self, leases: list[Lease]) -> None:
         self._leases.difference_update(leases)
         self._on_settled(leases)
 
     async def _settle_later(self, settlements: list[Settlement]) -> None:
-        await asyncio.sleep(UNHEARD_OF_PAUSE_S)
+        await asyncio.sleep(UNEXPECTED_ERROR_PAUSE_S)
         await self._settle(settlements)
 
-    async def _settle_apart(self, settlements: list[Settlement], error: Exception) -> None:
-        """One of these can never be written: let the others not suffer for it."""
+    async def _settle_halves(self, settlements: list[Settlement], error: Exception) -> None:
+        """Find the one outcome that can never be written, so that the others are settled."""
         if len(settlements) > 1:
             half = len(settlements) // 2
             await self._settle(settlements[:half])
             await self._settle(settlements[half:])
             return
         lease, outcome, _ = settlements[0]
-        log.error("an outcome cannot be written", exc_info=error, extra={"job_id": lease.job_id})
-        refused = GaveUp(Failure("invalid-outcome", "how the job ended could not be written down"))
-        if outcome == refused:
+        log.error("outcome not writable", exc_info=error, extra={"job_id": lease.job_id})
+        invalid = GaveUp(Failure("invalid-outcome", "the outcome of the job cannot be stored"))
+        if outcome == invalid:
             self._forget([lease])
         else:
-            await self._settle([Settlement(lease, refused)])
+            await self._settle([Settlement(lease, invalid)])

@@ -1,4 +1,4 @@
-"""What to write about an exception."""
+"""Failures made from exceptions."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ LONGEST_MESSAGE = 2_000
 LONGEST_DETAIL = 16_000
 
 
-def words_of(error: BaseException) -> str:
-    """Return an exception's type and what it says."""
+def describe_error(error: BaseException) -> str:
+    """Return an exception's type and message."""
     try:
-        words = str(error)
-    except Exception:  # noqa: BLE001 - an error that cannot say what it is about
-        words = "(it has no words)"
-    return storable(f"{type(error).__name__}: {words}"[:LONGEST_MESSAGE])
+        message = str(error)
+    except Exception:  # noqa: BLE001 - a broken __str__
+        message = "(no message)"
+    return storable(f"{type(error).__name__}: {message}"[:LONGEST_MESSAGE])
 
 
-def trace_of(error: BaseException) -> str:
+def format_traceback(error: BaseException) -> str:
     """Return the end of an exception's traceback."""
     return storable("".join(traceback.format_exception(error))[-LONGEST_DETAIL:])
 
 
-def failure_of(error: BaseException) -> Failure:
-    """Return why a step failed."""
-    return Failure(type(error).__name__, words_of(error), trace_of(error), retryable=True)
+def make_failure(error: BaseException) -> Failure:
+    """Return the failure of a step that raised an exception."""
+    return Failure(
+        type(error).__name__, describe_error(error), format_traceback(error), retryable=True
+    )

@@ -1,4 +1,4 @@
-"""Why a handler is stopped before it is done, and what it sees of that."""
+"""Why a handler is interrupted, and the exceptions it then sees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Interrupt(StrEnum):
-    """Why a handler is told to stop before it is done."""
+    """Why a handler is interrupted."""
 
     CANCEL = "cancel"
     TIMEOUT = "timeout"
@@ -15,11 +15,11 @@ class Interrupt(StrEnum):
 
 
 class Interrupted(BaseException):
-    """Raised in a `def` handler at its next call of `ctx` once it was told to stop.
+    """Raised in an interrupted `def` handler, at its next call of `ctx`.
 
     Not an Exception, so that a handler's own `except Exception` does not swallow it.
     """
 
 
 class HandlerSuspended(BaseException):
-    """Raised in a `def` handler that waits: it is called again when it may go on."""
+    """Raised in a `def` handler that waits. The handler is called again when its wait is over."""

@@ -1,8 +1,8 @@
-"""Where handlers find the files of their jobs' inputs: on the disk of this machine, for as long as
-the attempt lasts.
+"""A worker's folder for the files of its jobs' inputs. Each file exists for one attempt.
 
-Each worker has a folder of its own, and holds a lock on a file beside it. What a worker that was
-killed has left there is removed by any other, when it starts and with every sweep: the lock tells.
+Each worker has its own folder, and holds a lock on a file beside it. Any other worker removes the
+folder of a worker that was killed, at its start and with every sweep: the lock shows which workers
+are alive.
 """
 
 from __future__ import annotations
@@ -24,37 +24,38 @@ LOCK = ".lock"
 
 
 class Scratch:
-    """The folder of one worker; made when it is first needed. Its calls block."""
+    """The folder of one worker, created on first use. Its methods block."""
 
     def __init__(self, root: Path | None = None) -> None:
         self._root = root or Path(tempfile.gettempdir()) / f"coatcheck-{os.getuid()}"
         self._folder: Path | None = None
         self._lock = -1
         self._making = threading.Lock()
-        self._attempts: dict[Lease, Path] = {}  # with the folder that holds each
+        self._attempts: dict[Lease, Path] = {}  # the folder of each attempt
 
     def holds(self, lease: Lease) -> bool:
-        """Whether an attempt has files here."""
+        """Return whether an attempt has files here."""
         return lease in self._attempts
 
     def folder_of(self, lease: Lease, name: str, within: Path | None = None) -> Path:
-        """Return a folder of this name for a file of an attempt; `within` the inbox of a process
-        that reads no other.
+        """Return a folder of this name for a file of an attempt.
+
+        `within` is the inbox of a process that may read no other folder.
         """
-        of_attempt = (within or self._own()) / f"{lease.job_id}-{lease.fence}"
-        self._attempts[lease] = of_attempt
-        folder = of_attempt / name
-        for each in (of_attempt, folder):
+        attempt_folder = (within or self._own()) / f"{lease.job_id}-{lease.fence}"
+        self._attempts[lease] = attempt_folder
+        folder = attempt_folder / name
+        for each in (attempt_folder, folder):
             each.mkdir(mode=0o700, exist_ok=True)
         return folder
 
-    def drop(self, lease: Lease) -> None:
+    def remove(self, lease: Lease) -> None:
         """Remove the files of an attempt that has ended."""
         if (folder := self._attempts.pop(lease, None)) is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
     def new_folder(self) -> Path:
-        """Make a folder for a process; with a short name, for what binds sockets in it."""
+        """Create a folder for a process, with a short name for programs that bind sockets in it."""
         return Path(tempfile.mkdtemp(prefix="p", dir=self._own()))
 
     def _own(self) -> Path:
@@ -72,13 +73,13 @@ class Scratch:
             self._folder = None
 
     def remove_leftovers(self) -> int:
-        """Remove what workers have left that are dead; return how many they were."""
+        """Remove the files of dead workers; return how many workers there were."""
         removed = 0
         for lock in self._root.glob(f"*{LOCK}"):
             try:
                 descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
             except OSError:
-                continue  # somebody else was faster, or it is not ours
+                continue  # another worker was faster, or it is not ours
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(lock.with_name(lock.name.removesuffix(LOCK)), ignore_errors=True)
@@ -89,16 +90,19 @@ class Scratch:
             finally:
                 os.close(descriptor)
         if removed:
-            log.info("removed files of dead workers", extra={"workers": removed})
+            log.info("files of dead workers removed", extra={"workers": removed})
         return removed
 
     def _make(self) -> Path:
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        there = self._root.lstat()
-        if self._root.is_symlink() or there.st_uid != os.getuid() or there.st_mode & 0o077:
-            raise ConfigurationError(f"{self._root} is not a folder of this user alone")
+        status = self._root.lstat()
+        if self._root.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise ConfigurationError(
+                f"{self._root} is not private to this user: remove it, or set its mode to 700"
+            )
         while True:
-            # The lock is there, and held, before the folder is: nobody takes that for a leftover.
+            # The lock is held before the folder exists, so that nobody takes the folder for a
+            # leftover.
             descriptor, name = tempfile.mkstemp(LOCK, "worker-", self._root)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What to write about an attempt that has ended, or that was left behind."""
+"""Settlements of attempts that have ended or were abandoned."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from coatcheck.model.outcome import (
 )
 from coatcheck.model.state import Reason
 from coatcheck.store.base import Report, Settlement
-from coatcheck.worker.attempts.attempt import OUT_OF_MEMORY, PROCESS_DIED, claim_delay
+from coatcheck.worker.attempts.attempt import OUT_OF_MEMORY, PROCESS_DIED, retry_delay_ms
 from coatcheck.worker.attempts.execution import Execution
 from coatcheck.worker.attempts.interrupts import Interrupt
 
 
-def settlements_of(execution: Execution, outcome: Outcome | None) -> list[Settlement]:
-    """Return the settlement of an attempt (None: its handler has not returned), if it has one."""
-    verdict = _verdict(execution, outcome)
-    if verdict is None:
+def make_settlements(execution: Execution, outcome: Outcome | None) -> list[Settlement]:
+    """Return the settlement of an attempt, if it has one. Outcome None: its handler has not
+    returned.
+    """
+    effective = _effective_outcome(execution, outcome)
+    if effective is None:
         return []
-    if isinstance(verdict, Errored) and execution.kind.on_overrun == "fail":
-        verdict = _final(verdict)
+    if isinstance(effective, Errored) and execution.kind.on_overrun == "fail":
+        effective = _final(effective)
     report, files = execution.context.take_report(), execution.context.take_files()
     if files:
         report = (report or Report())._replace(files=files)
-    return [Settlement(execution.claim.lease, verdict, report)]
+    return [Settlement(execution.claim.lease, effective, report)]
 
 
-def _verdict(execution: Execution, outcome: Outcome | None) -> Outcome | None:
-    """A success is a success, else what counts is why it was stopped."""
+def _effective_outcome(execution: Execution, outcome: Outcome | None) -> Outcome | None:
+    """Return the outcome to write. A success stands; otherwise the interrupt decides."""
     if execution.interrupted is Interrupt.LOST:
         return None
     untouched = execution.interrupted is None
@@ -46,23 +48,23 @@ def _verdict(execution: Execution, outcome: Outcome | None) -> Outcome | None:
         case Interrupt.CANCEL:
             return Cancelled()
         case Interrupt.DRAIN:
-            # What must not be run twice is lost with its worker; the rest is taken up by another.
+            # A job that must not run twice is lost with its worker; another worker runs any other.
             return None if execution.kind.on_drain == "fail" else Released()
     seconds = execution.claim.terms.timeout_ms / 1000
-    error = Failure("timeout", f"the job ran out of time ({seconds:g} s an attempt)")
-    return Errored(error, claim_delay(execution.kind, execution.claim), Reason.TIMEOUT)
+    error = Failure("timeout", f"the attempt exceeded its timeout of {seconds:g} s")
+    return Errored(error, retry_delay_ms(execution.kind, execution.claim), Reason.TIMEOUT)
 
 
 def _final(errored: Errored) -> Outcome:
-    """Let what ran out of time or memory, or ended its process, not do so again."""
+    """Make an outcome final if the attempt exceeded a limit or killed its process."""
     error, reason = errored.error, errored.reason
     if reason is Reason.TIMEOUT or error.code in (OUT_OF_MEMORY, PROCESS_DIED):
         return GaveUp(replace(error, retryable=False), reason)
     return errored
 
 
-def count(metrics: Metrics, execution: Execution, settlement: Settlement) -> None:
-    """Count how an attempt ended."""
+def count_outcome(metrics: Metrics, execution: Execution, settlement: Settlement) -> None:
+    """Count an attempt's outcome in the metrics."""
     claim = execution.claim
     ran_ms = round(1000 * max(0.0, execution.ended_at - execution.started_at))
     last = claim.attempt >= claim.terms.max_attempts

@@ -1,1 +1,1 @@
-"""Handlers in processes of their own: wire.py says how a worker and such a process speak."""
+"""Handlers in processes. wire.py describes how a worker and such a process communicate."""

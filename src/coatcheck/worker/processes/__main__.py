@@ -1,4 +1,4 @@
-"""What a process for handlers runs; its one argument is the descriptor of its socket."""
+"""The main module of a handler process. Its argument is the descriptor of its socket."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The process that runs handlers: what happens on its side of the wire (wire.py).
+"""The process that runs handlers: its side of the protocol (wire.py).
 
-Handlers run in the main thread, one after the other: a `def` is called there, an `async def` runs
-there on a loop that is kept from job to job. One more thread reads, all the time, and one writes
-reports. Nothing here looks at a clock while there is nothing to do.
+Handlers run in the main thread, one after the other. A `def` is called there, an `async def` runs
+there on a loop that is kept from job to job. A second thread reads from the socket, and a third
+writes reports. An idle process never wakes up.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from coatcheck.settings import Settings
 from coatcheck.worker.attempts.attempt import OUT_OF_MEMORY, run_async, run_blocking
 from coatcheck.worker.attempts.interrupts import Interrupt
 from coatcheck.worker.processes.codec import WireRequests
-from coatcheck.worker.processes.limits import with_limit
+from coatcheck.worker.processes.memory_limit import with_limit
 from coatcheck.worker.processes.orphans import die_with_parent, kill_own_group
 from coatcheck.worker.processes.wire import (
     CHUNK,
@@ -66,7 +66,7 @@ def main(descriptor: int) -> None:
     try:
         kinds = {kind["name"]: _kind(**kind) for kind in hello.header["kinds"]}
     except BaseException as error:
-        log.error("the handlers cannot be imported", exc_info=error)
+        log.error("handler import failed", exc_info=error)
         wire.send({"type": "broken", "message": f"{type(error).__name__}: {error}"})
         raise SystemExit(1) from None
     HandlerProcess(wire, kinds).run()
@@ -80,7 +80,7 @@ def _confine(
     write: list[str],
     data_bytes: int | None,
 ) -> None:
-    """Lock this process down before it imports a handler; it has no second thread yet."""
+    """Lock this process down before it imports a handler. It must not have a second thread yet."""
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if locked:
@@ -88,8 +88,8 @@ def _confine(
         if data_bytes is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (data_bytes, data_bytes))
     except (OSError, ValueError) as error:
-        log.error("process cannot be confined", extra={"why": str(error)})
-        wire.send({"type": "broken", "message": f"it cannot be confined: {error}"})
+        log.error("process confinement failed", extra={"why": str(error)})
+        wire.send({"type": "broken", "message": f"confinement failed: {error}"})
         raise SystemExit(1) from None
 
 
@@ -111,14 +111,14 @@ def _kind(
 
 
 class Wire:
-    """The socket to the worker. Any thread may send; one reads."""
+    """The socket to the worker. Any thread may send; one thread reads."""
 
     def __init__(self, connection: socket.socket) -> None:
-        connection.set_inheritable(False)  # to what a handler starts
+        connection.set_inheritable(False)  # by programs that a handler starts
         self._connection = connection
         self._splitter = Splitter()
         self._read: list[WireMessage] = []
-        self.lock = threading.Lock()  # held while a frame is sent, and what is in it was taken
+        self.lock = threading.Lock()  # held from taking a report until its frame is sent
 
     def send(self, header: dict[str, Any], body: bytes = b"") -> None:
         """Send a message."""
@@ -126,11 +126,11 @@ class Wire:
             self.send_locked(header, body)
 
     def send_locked(self, header: dict[str, Any], body: bytes = b"") -> None:
-        """Send a message; the caller has the lock."""
+        """Send a message. The caller holds the lock."""
         self._connection.sendall(frame(header, body))
 
     def read(self) -> WireMessage:
-        """Wait for the next message. There is no life after the end of the stream."""
+        """Wait for the next message. At the end of the stream, kill this process and its group."""
         while not self._read:
             try:
                 data = self._connection.recv(CHUNK)
@@ -150,16 +150,16 @@ class HandlerProcess:
         self._kinds = kinds
         self._jobs: queue.SimpleQueue[WireMessage | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._number = 0  # of the attempt that runs, or was the last to
-        self._context: Context | None = None  # of the attempt that runs
-        self._port: WireRequests | None = None  # of the same
+        self._number = 0  # of the current attempt
+        self._context: Context | None = None  # of the current attempt
+        self._requests: WireRequests | None = None  # of the current attempt
         self._task: asyncio.Task[Outcome] | None = None
-        self._early: dict[int, Interrupt] = {}  # of attempts that have not begun
-        self._said = threading.Event()
+        self._early_interrupts: dict[int, Interrupt] = {}  # of attempts that have not started
+        self._report_ready = threading.Event()
         self._loop = asyncio.Runner()
 
     def run(self) -> None:
-        """Say that all is ready, and work until told to stop."""
+        """Report ready, and run jobs until told to stop."""
         for target in (self._read_all, self._report_all):
             threading.Thread(
                 target=target, name=f"coatcheck-{target.__name__}", daemon=True
@@ -175,8 +175,8 @@ class HandlerProcess:
             match message.type:
                 case "job":
                     self._jobs.put(message)
-                case "answer":
-                    self._answered(message)
+                case "response":
+                    self._receive_response(message)
                 case "interrupt":
                     self._interrupt(message.header["number"], Interrupt(message.header["why"]))
                 case "stop":
@@ -188,84 +188,83 @@ class HandlerProcess:
         del message
         correlation_id.set(claim.correlation_id)
         blocking = not is_async(kind.handler)
-        port = WireRequests(partial(self._ask, number))
+        requests = WireRequests(partial(self._send_request, number), self._report_ready.set)
         context = Context(
             claim,
             blocking=blocking,
-            on_report=self._said.set,
-            port=port,
+            requests=requests,
             clock=SystemClock(),
             backoff=kind.backoff,
         )
         with self._lock:
-            self._port = port
+            self._requests = requests
             self._number, self._context, self._task = number, context, None
-            if (why := self._early.pop(number, None)) is not None:
-                context.interrupt(why)
-        self._wire.send({"type": "begun", "number": number})
+            if (reason := self._early_interrupts.pop(number, None)) is not None:
+                context.interrupt(reason)
+        self._wire.send({"type": "started", "number": number})
         if blocking:
             outcome = run_blocking(kind, context, claim)
         else:
             attempt = self._attempt_async(run_async(kind, context, claim), context)
             outcome = self._loop.run(attempt, context=contextvars.copy_context())
-        self._done(number, context, outcome)
+        self._finish(number, context, outcome)
 
     async def _attempt_async(self, attempt: Any, context: Context) -> Outcome:
         task: asyncio.Task[Outcome] = asyncio.get_running_loop().create_task(attempt)
         with self._lock:
             self._task = task
             stop = context.cancelled
-        # An attempt that is cancelled before its first step would never say how it ended.
+        # A task that is cancelled before it starts would never report its outcome.
         await asyncio.sleep(0)
         if stop:
             task.cancel()
         return await task
 
-    def _done(self, number: int, context: Context, outcome: Outcome) -> None:
+    def _finish(self, number: int, context: Context, outcome: Outcome) -> None:
         with self._lock:
             self._context, self._task = None, None
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
             except (AttributeError, OSError, ValueError):
-                continue  # closed, or replaced by the handler
+                continue  # closed or replaced by the handler
         # After a step timeout, the thread of the step may still be running.
-        unfit = (OUT_OF_MEMORY, STEP_TIMEOUT)
-        fit = not (isinstance(outcome, (Errored, GaveUp)) and outcome.error.code in unfit)
+        unfit_codes = (OUT_OF_MEMORY, STEP_TIMEOUT)
+        fit = not (isinstance(outcome, (Errored, GaveUp)) and outcome.error.code in unfit_codes)
         fields, body = outcome_fields(outcome)
         files = file_fields(context.take_files())
         with self._wire.lock:
             report = report_fields(context.take_report())
-            said = {"report": report, "files": files}
-            header = {"type": "done", "number": number, "fit": fit, **said, **fields}
+            reported = {"report": report, "files": files}
+            header = {"type": "done", "number": number, "fit": fit, **reported, **fields}
             self._wire.send_locked(header, body)
         correlation_id.set(None)
 
-    def _ask(self, number: int, header: dict[str, Any], body: bytes) -> None:
+    def _send_request(self, number: int, header: dict[str, Any], body: bytes) -> None:
         with self._wire.lock:
-            # What the handler has said before comes before.
-            said = None if self._context is None else self._context.take_report()
-            report = report_fields(said)
+            # Earlier reports of the handler are written first.
+            reported = None if self._context is None else self._context.take_report()
+            report = report_fields(reported)
             self._wire.send_locked({**header, "number": number, "report": report}, body)
 
-    def _answered(self, message: WireMessage) -> None:
+    def _receive_response(self, message: WireMessage) -> None:
         with self._lock:
-            port = self._port if message.header["number"] == self._number else None
-        if port is not None:
-            port.answered(message.header["id"], message.body)
+            requests = self._requests if message.header["number"] == self._number else None
+        if requests is not None:
+            requests.receive(message.header["id"], message.body)
 
-    def _interrupt(self, number: int, why: Interrupt) -> None:
+    def _interrupt(self, number: int, reason: Interrupt) -> None:
         with self._lock:
             if number > self._number:
-                self._early[number] = why
+                self._early_interrupts[number] = reason
             elif number == self._number and self._context is not None:
-                self._context.interrupt(why)
+                self._context.interrupt(reason)
                 if self._task is not None:
                     self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
     def _report_all(self) -> None:
-        while self._said.wait():
-            self._said.clear()
+        while self._report_ready.wait():
+            self._report_ready.clear()
             with self._lock:
                 number, context = self._number, self._context
             if context is not None:

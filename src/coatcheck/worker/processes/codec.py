@@ -1,7 +1,7 @@
-"""What a handler in a process asks its worker (operations.py), and the answers, as JSON.
+"""The requests of a handler in a process (steps/effects.py), and their responses, as JSON.
 
-A process runs code that its worker need not trust with more than its job, so what comes from it is
-read as data and nothing else.
+The worker need not trust the code in a process with more than its own job, so all input from a
+process is read as plain data.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from coatcheck.worker.steps.effects import (
     ChildStatus,
     FetchUpload,
     KeepArtifact,
-    Question,
     ReadChildren,
     ReadHistory,
     ReadInput,
@@ -40,70 +39,78 @@ from coatcheck.worker.steps.effects import (
     RunStep,
     Serve,
     SpawnJob,
+    WorkerRequest,
 )
-from coatcheck.worker.steps.step_runner import WorkerRequests
+from coatcheck.worker.steps.step_runner import HandlerRequests
 
-# What a process may hear of beside InvalidPayload.
+# Errors that are passed on to a process, beside InvalidPayload.
 _ERRORS = {
     *("StaleLease", "UnknownKind", "InvalidInput", "Conflict", "TooLarge", "NotFound"),
     *("StoreUnavailable", "BlobStoreUnavailable", "BlobGone", "BlobDamaged"),
 }
 
 
-class WireRequests(WorkerRequests):
-    """The process's side: a Port whose answers come over the wire."""
+class WireRequests(HandlerRequests):
+    """The process's side: requests that are sent to the worker over the wire."""
 
-    def __init__(self, send: Callable[[dict[str, Any], bytes], None]) -> None:
+    def __init__(
+        self, send: Callable[[dict[str, Any], bytes], None], report_soon: Callable[[], None]
+    ) -> None:
         self._send = send
+        self._report_soon = report_soon
         self._ids = count()
         self._lock = threading.Lock()
-        self._asked: dict[int, tuple[Question, Future[Any]]] = {}
+        self._pending: dict[int, tuple[WorkerRequest, Future[Any]]] = {}
 
-    def ask(self, question: Question) -> Future[Any]:
-        """Send a question."""
+    def send(self, request: WorkerRequest) -> Future[Any]:
+        """Send a request."""
         future: Future[Any] = Future()
         with self._lock:
             number = next(self._ids)
-        if isinstance(question, KeepArtifact):
-            for piece in pieces_of(question.data):
-                self._send({"type": "piece", "id": number}, piece)
+        if isinstance(request, KeepArtifact):
+            for piece in pieces_of(request.data):
+                self._send({"type": "chunk", "id": number}, piece)
         with self._lock:
-            self._asked[number] = (question, future)
-        fields, body = write_question(question)
-        self._send({"type": "ask", "id": number, "question": fields}, body)
+            self._pending[number] = (request, future)
+        fields, body = write_request(request)
+        self._send({"type": "request", "id": number, "request": fields}, body)
         return future
 
+    def report_soon(self) -> None:
+        """Have the handler's report sent soon."""
+        self._report_soon()
+
     @contextlib.contextmanager
-    def limited(self, run: RunStep) -> Iterator[None]:
+    def limit_step(self, run: RunStep) -> Iterator[None]:
         """Tell the worker when a fatal step begins and ends."""
         if not run.fatal:
             yield
             return
         with self._lock:
             number = next(self._ids)
-        limit = {"step": run.body.name, "seconds": run.timeout}
+        limit = {"step": run.function.name, "seconds": run.timeout}
         self._send({"type": "limit", "id": number, "limit": limit}, b"")
         try:
             yield
         finally:
             self._send({"type": "limit", "id": number, "limit": None}, b"")
 
-    def answered(self, number: int, body: bytes) -> None:
-        """An answer has come."""
+    def receive(self, number: int, body: bytes) -> None:
+        """Complete a request with its response."""
         with self._lock:
-            question, future = self._asked.pop(number)
+            request, future = self._pending.pop(number)
         if not future.set_running_or_notify_cancel():
             return
-        answer = json.loads(body)
-        if "error" in answer:
-            future.set_exception(_read_error(**answer["error"]))
+        response = json.loads(body)
+        if "error" in response:
+            future.set_exception(_read_error(**response["error"]))
         else:
-            future.set_result(_read_answer(question, answer["value"]))
+            future.set_result(_read_response(request, response["value"]))
 
 
-def write_question(question: Question) -> tuple[dict[str, Any], bytes]:  # noqa: C901 - a case each
-    """Return a question as it is sent."""
-    match question:
+def write_request(request: WorkerRequest) -> tuple[dict[str, Any], bytes]:  # noqa: C901 - a case each
+    """Serialize a request."""
+    match request:
         case ReadHistory():
             return {"what": "history"}, b""
         case RecordSteps(steps):
@@ -122,14 +129,14 @@ def write_question(question: Question) -> tuple[dict[str, Any], bytes]:  # noqa:
         case FetchUpload(upload_id):
             return {"what": "upload", "upload": upload_id}, b""
         case AcquireResource(group, names):
-            return {"what": "place", "group": group, "names": names}, b""
+            return {"what": "resource", "group": group, "names": names}, b""
         case Serve(name, body):
             return {"what": "service", "name": name}, body
 
 
-def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Question:  # noqa: C901 - a case each
-    """Read what `write_question` says, with what came in pieces before; ValueError if it is not
-    that.
+def read_request(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> WorkerRequest:  # noqa: C901 - a case each
+    """Deserialize a request, with the file whose chunks came before it. Raise ValueError if it is
+    invalid.
     """
     match fields["what"]:
         case "history":
@@ -149,20 +156,20 @@ def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Quest
             return ReadPayload(str(fields["reference"]))
         case "upload":
             return FetchUpload(str(fields["upload"]))
-        case "place":
+        case "resource":
             return AcquireResource(str(fields["group"]), tuple(map(str, fields["names"])))
         case "service":
             return Serve(str(fields["name"]), body)
-    raise ValueError(f"nobody asks for {fields['what']!r}")
+    raise ValueError(f"unknown request {fields['what']!r}")
 
 
-def write_answer(question: Question, answer: Task[Any]) -> bytes:
-    """Return the answer to a question as it is sent."""
-    error = answer.exception()
+def write_response(request: WorkerRequest, response: Task[Any]) -> bytes:
+    """Serialize the response to a request."""
+    error = response.exception()
     if error is not None:
-        return write_refusal(error)
-    value = answer.result()
-    match question:
+        return write_error(error)
+    value = response.result()
+    match request:
         case ReadHistory():
             steps, messages = value
             value = [list(map(write_step, steps)), list(map(astuple, messages))]
@@ -175,15 +182,15 @@ def write_answer(question: Question, answer: Task[Any]) -> bytes:
     return json.dumps({"value": value}).encode()
 
 
-def write_refusal(error: BaseException) -> bytes:
-    """Return why a question is not answered as it is sent."""
+def write_error(error: BaseException) -> bytes:
+    """Serialize the error of a request."""
     problems = getattr(error, "problems", ())
-    told = {"name": type(error).__name__, "message": str(error), "problems": problems}
-    return json.dumps({"error": told}).encode()
+    fields = {"name": type(error).__name__, "message": str(error), "problems": problems}
+    return json.dumps({"error": fields}).encode()
 
 
-def _read_answer(question: Question, value: Any) -> Any:
-    match question:
+def _read_response(request: WorkerRequest, value: Any) -> Any:
+    match request:
         case ReadHistory():
             steps, messages = value
             return list(map(read_step, steps)), [SentEvent(*fields) for fields in messages]

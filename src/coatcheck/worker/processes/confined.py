@@ -1,13 +1,13 @@
-"""The processes of confined kinds: what one of them is given, and nothing else.
+"""Processes of confined kinds: what they may access.
 
-A confined process (model/confinement.py) has two folders of its own. Its worker puts the files of a
-job in the *inbox*, which the process can only read: no link that a hostile process leaves there
-leads the worker to write somewhere else. The *scratch* folder is where it works: its home, its
-current directory and the place of its temporary files.
+A confined process (model/confinement.py) has two folders. Its worker puts the files of a job in the
+*inbox*, which the process can only read, so a hostile process cannot leave a link there that
+redirects the worker's writes. The *scratch* folder is its home, its current directory and its
+folder for temporary files.
 
-It starts with the environment made here, with no descriptor but its socket and its outputs, and
-locks itself down (sandbox/lockdown.py) before it imports a handler. The handlers of all confined
-kinds are in each such process, so that it can serve whichever its tenant asks for.
+The process starts with the environment that is made here and with no descriptors but its socket and
+its outputs. It locks itself down (sandbox/lockdown.py) before it imports a handler. Each such
+process has the handlers of all confined kinds, so that it can run any of them for its tenant.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from typing import Any
 from coatcheck.model.handler import reference_of
 from coatcheck.model.kind import Kind
 from coatcheck.sandbox import runtime
-from coatcheck.sandbox.lockdown import walls_here
+from coatcheck.sandbox.lockdown import detect_protections
 
-# Settings of the interpreter and its libraries that hold no secret, kept where they are set.
+# Variables of the interpreter and its libraries that hold no secret: kept if set.
 _KEPT = (
     *("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH"),
     *("PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONUTF8"),
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
 )
-# What libraries look at to learn how large the machine is, and a process to learn how large it is.
+# Files from which libraries learn the size of the machine, and a process its own size.
 _MACHINE = (
     *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm"),
     *("/sys/devices/system/cpu", "/sys/fs/cgroup"),
 )
 _PACKAGES = ("site-packages", "dist-packages")
-# Beyond the largest limit of a kind: what was imported, and what is left from job to job.
+# Added to the largest limit of a kind: imported modules, and memory kept from job to job.
 _BASE_BYTES = 1 << 30
-# What a program that a handler starts may have, by limits of its own.
+# The limit of a program that a handler starts, under its own limits.
 _PROGRAM_BYTES = 2 << 30
 
 
@@ -52,38 +52,38 @@ class Workspace:
 
     @property
     def inbox(self) -> Path:
-        """Where the worker puts files for it."""
+        """The folder in which the worker puts files for the process."""
         return self.folder / "in"
 
     @property
     def scratch(self) -> Path:
-        """Where it writes."""
+        """The folder in which the process may write."""
         return self.folder / "tmp"
 
     @classmethod
     def make(cls, folder: Path) -> Workspace:
-        """Make the folders."""
+        """Create the folders."""
         made = cls(folder)
         for each in (made.inbox, made.scratch):
             each.mkdir(mode=0o700)
         return made
 
     def remove(self) -> None:
-        """Remove them with all that is in them."""
+        """Remove the folders and their contents."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def environment_of(
     kinds: Sequence[Kind], workspace: Workspace, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the environment of a confined process: what is named, out of the worker's own."""
+    """Return the environment of a confined process: only named variables of the worker's."""
     named = {name for kind in kinds if kind.confinement for name in kind.confinement.environment}
     kept = {name: given[name] for name in (*_KEPT, *sorted(named)) if name in given}
     return runtime.environment(workspace.scratch) | kept
 
 
 def confinement_fields(kinds: Sequence[Kind], workspace: Workspace) -> dict[str, Any]:
-    """Return what a confined process is told to lock itself down to."""
+    """Return the part of the hello message that tells a process how to lock itself down."""
     return {
         "locked": can_lock_down(kinds),
         "read": [str(path) for path in dict.fromkeys(_readable(kinds, workspace))],
@@ -94,7 +94,7 @@ def confinement_fields(kinds: Sequence[Kind], workspace: Workspace) -> dict[str,
 
 
 def _largest(kinds: Sequence[Kind]) -> int | None:
-    """Return what no job of these kinds needs, in bytes: a hostile one can take that much."""
+    """Return a memory limit, in bytes, that no job of these kinds needs to exceed."""
     limits = []
     for kind in kinds:
         if kind.memory is None:
@@ -105,15 +105,16 @@ def _largest(kinds: Sequence[Kind]) -> int | None:
 
 
 def can_lock_down(kinds: Sequence[Kind]) -> bool:
-    """Tell whether a process of these kinds can put walls around itself on this machine.
+    """Return whether a process of these kinds can be locked down on this machine.
 
-    Below Landlock nobody can mount, so bubblewrap cannot make a sandbox there. If it is all that
-    there is for the programs that a kind starts, their sandbox is kept and the walls are not.
+    Under Landlock nobody can mount, so bubblewrap cannot create a sandbox. If bubblewrap is the
+    only sandbox for the programs that a kind starts, their sandbox is kept and the process is not
+    locked down.
     """
     starts = any(kind.confinement and kind.confinement.starts_programs for kind in kinds)
-    if not starts or not walls_here().files or shutil.which("bwrap") is None:
+    if not starts or not detect_protections().files or shutil.which("bwrap") is None:
         return True
-    return walls_here().network and importlib.util.find_spec("sandlock") is not None
+    return detect_protections().network and importlib.util.find_spec("sandlock") is not None
 
 
 def _readable(kinds: Sequence[Kind], workspace: Workspace) -> Iterator[Path]:
@@ -131,14 +132,14 @@ def _readable(kinds: Sequence[Kind], workspace: Workspace) -> Iterator[Path]:
 
 
 def _listed(kinds: Sequence[Kind]) -> Iterator[Path]:
-    """Yield the folders that packages are found in, which the import system lists."""
+    """Yield the folders of packages, which the import system lists."""
     modules = ("coatcheck", *(reference_of(kind).module for kind in kinds))
     for module in modules:
         yield from (path.parent for path in _code_of(module))
 
 
 def interpreter_folders() -> Iterator[Path]:
-    """Yield where the interpreter, its library and the installed packages lie."""
+    """Yield the folders of the interpreter, its library and the installed packages."""
     roots = dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix))
     for root in map(Path, roots):
         yield from (root / name for name in ("bin", "lib", "lib64", "share", "pyvenv.cfg"))
@@ -149,7 +150,7 @@ def interpreter_folders() -> Iterator[Path]:
 
 
 def _code_of(module: str) -> Iterator[Path]:
-    """Yield the folder of the package that a module belongs to, or its file."""
+    """Yield the folder of a module's package, or its file."""
     found = importlib.util.find_spec(module.partition(".")[0])
     if found is None:
         return

@@ -1,7 +1,8 @@
-"""The guard of a worker's processes: kills their groups when the worker is gone (see orphans.py).
+"""The guard of a worker's processes: kills their process groups when the worker is gone
+(orphans.py).
 
-It reads `+<pid>` and `-<pid>`, a line each, and when there is no more to read, its worker has
-ended. Run as a file of its own, without our other modules: it should weigh next to nothing.
+It reads lines of `+<pid>` and `-<pid>`. At the end of its input, the worker has ended. It runs as a
+file, without any other module of ours, to stay small.
 """
 
 import os
@@ -22,7 +23,7 @@ def main() -> None:
         try:
             os.killpg(pid, signal.SIGKILL)
         except OSError:
-            continue  # it is gone
+            continue  # it has ended
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
-"""Nothing that a worker started for its jobs outlives it, however it ends.
+"""Ending a worker's processes with the worker, however it ends.
 
-Three things see to it, because each alone has a gap:
+Three mechanisms ensure this, because each alone has a gap:
 
 - A process that reads the end of its socket kills its process group. A handler that holds the
-  interpreter can keep it from reading.
-- On Linux the kernel kills a process as soon as the thread that started it is gone
-  (PR_SET_PDEATHSIG). That reaches the process alone, and not what the handler started.
-- A *guard*, one small process beside each worker, is told of every process. When its pipe closes,
-  it kills all their groups: what a handler started is in the group unless it has left it.
+  interpreter lock can keep it from reading.
+- On Linux, the kernel kills a process as soon as the thread that started it is gone
+  (PR_SET_PDEATHSIG). That reaches the process, but not the programs that its handler started.
+- A *guard*, one small process beside each worker, knows every process. When its pipe closes, it
+  kills all their process groups. A program that a handler started is in the group unless it has
+  left it.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ _GUARD = Path(__file__).with_name("guard.py")
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel end this process with the one that started it, where it can."""
+    """Have the kernel kill this process when its parent ends, if the kernel can."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it was gone before
+        if os.getppid() != parent:  # the parent has ended already
             kill_own_group()
 
 
 def kill_own_group() -> None:
-    """End this process and what it started."""
+    """Kill this process and the programs it started."""
     os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
 class OrphanGuard:
-    """The guard of a worker's processes, as the worker sees it."""
+    """The worker's side of the guard process."""
 
     def __init__(self) -> None:
-        # Isolated and without `site`: it needs nothing, and starts in a few milliseconds.
+        # Isolated and without `site`: it needs neither, and starts in a few milliseconds.
         self._process = subprocess.Popen(  # noqa: S603 - our own file
             [sys.executable, "-I", "-S", str(_GUARD)],
             stdin=subprocess.PIPE,
@@ -51,19 +52,19 @@ class OrphanGuard:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The guard's process id."""
         return self._process.pid
 
     def watch(self, pid: int) -> None:
-        """Have the group of a process killed when this one ends."""
+        """Kill the group of a process when this worker ends."""
         self._say(f"+{pid}\n")
 
     def forget(self, pid: int) -> None:
-        """Leave a group alone: its process has ended, and the number may be given again."""
+        """Stop watching a process that has ended: its pid may be reused."""
         self._say(f"-{pid}\n")
 
     def close(self) -> None:
-        """Let the guard end; what it still watches, it kills."""
+        """Let the guard end. It kills the groups that it still watches."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -71,7 +72,7 @@ class OrphanGuard:
 
     def _say(self, line: str) -> None:
         assert self._process.stdin is not None
-        # Without a guard (somebody has killed it) there are still the two others.
+        # If the guard was killed, the two other mechanisms remain.
         with contextlib.suppress(OSError):
             self._process.stdin.write(line.encode())
             self._process.stdin.flush()

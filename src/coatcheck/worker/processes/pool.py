@@ -1,28 +1,28 @@
-"""The runner of handlers in processes: a pool of them, warm, one for each slot.
+"""The runner of handlers in processes: a pool of warm processes, one for each slot.
 
-They are started with the worker, import every handler, and wait. A job goes to one that is idle;
-where none is, because they are still starting, it waits here for the first.
+The processes start with the worker, import every handler, and wait. A job goes to an idle process.
+If none is idle because they are still starting, the job waits for the first.
 
-- A process that dies is replaced at once if it had begun a job since it started; jobs have a
-  backoff of their own. One that had not is replaced after a pause that doubles with each such
-  death, until a job gets through: a module that cannot be imported must not keep a core busy.
-- The job of a process that dies has failed with it, if its handler had begun. If not, it goes to
-  another process. Where a process dies before it was ever ready, a job that waits fails with it:
-  there is something wrong that waiting will not mend, and its own policy says what then.
-- An input that is kept apart is read before its job is given to a process, and files that handlers
-  leave behind are kept from here: a process knows neither store.
-- After so many jobs, or when one ran out of memory or a step of it out of time, a process is told
-  to stop and replaced.
-- A process whose step is over its limit is killed (wire.py, `limit`), and its job fails for good.
+- A process that dies is replaced at once if it had started a job; jobs have their own backoff.
+  Otherwise it is replaced after a pause that doubles with each such death, until a job succeeds in
+  starting: a module that cannot be imported must not keep a core busy.
+- If a process dies after the handler started, its job has failed. If it dies before, the job goes
+  to another process. If a process dies before it was ready, one waiting job fails with it: waiting
+  will not fix the cause, and the job's own retry policy decides.
+- An offloaded input is read before its job is assigned to a process, and artifacts are stored from
+  here: a process has no access to either store.
+- After a number of jobs, after running out of memory, or after a step timeout, a process is told to
+  stop and is replaced.
+- A process whose step exceeds its limit is killed (wire.py, `limit`), and its job fails for good.
 
-Confined kinds (confined.py) have processes of their own, and so has each of their tenants: such a
-process is nobody's until its first job, and from then on runs jobs of that job's tenant alone. If a
-job waits and no idle process may run it, the process that has been idle longest is replaced by a
-new one. So a tenant that works alone finds its processes warm, as many as there are slots.
+Confined kinds (confined.py) have separate processes, and so has each of their tenants. Such a
+process belongs to nobody until its first job, and from then on runs jobs of that job's tenant only.
+If a job waits and no idle process may run it, the process that has been idle longest is replaced.
+So a tenant that works alone finds as many warm processes as there are slots.
 
-All of it happens on one event loop in a thread of its own, so that neither the worker's loop nor
-the handlers' is held up, and writing never blocks (wire.py). The thread that starts processes must
-live as long as they should (PR_SET_PDEATHSIG), which this one does.
+All of this runs on one event loop in a thread of its own, so that it blocks neither the worker's
+loop nor the handlers', and writing never blocks (wire.py). The thread that starts processes must
+live as long as they do (PR_SET_PDEATHSIG); this one does.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from concurrent.futures import Future
 from itertools import cycle, islice
 from typing import Any
 
+from coatcheck.clock import Clock
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.handler import reference_of
 from coatcheck.model.job import Failure
@@ -46,13 +47,13 @@ from coatcheck.model.payload import is_reference
 from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
 from coatcheck.settings import Settings
-from coatcheck.worker.attempts.attempt import PROCESS_DIED, claim_delay, outcome_of, read_apart
+from coatcheck.worker.attempts.attempt import PROCESS_DIED, await_input, outcome_of, retry_delay_ms
 from coatcheck.worker.attempts.execution import Execution
 from coatcheck.worker.attempts.failure import LONGEST_MESSAGE
 from coatcheck.worker.attempts.interrupts import Interrupted
-from coatcheck.worker.attempts.runners import Finish, NewLoop
+from coatcheck.worker.attempts.runners import NewLoop, OnFinished
 from coatcheck.worker.attempts.scratch import Scratch
-from coatcheck.worker.processes.codec import read_question, write_answer
+from coatcheck.worker.processes.codec import read_request, write_response
 from coatcheck.worker.processes.confined import Workspace
 from coatcheck.worker.processes.orphans import OrphanGuard
 from coatcheck.worker.processes.process import STOP_S, Process
@@ -62,54 +63,56 @@ from coatcheck.worker.processes.wire import (
     read_outcome,
     read_report,
 )
-from coatcheck.worker.steps.effects import STEP_TIMEOUT, ReadInput, step_timeout_message
+from coatcheck.worker.steps.effects import STEP_TIMEOUT, step_timeout_message
 
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 30.0
-# A process that is not ready by then is given up.
+# A process that is not ready by then is killed.
 START_S = 60.0
-# Beyond what a process has to stop, for those that must be killed.
+# Added to the time a process has to stop, for those that must be killed.
 CLOSE_MARGIN_S = 3.0
 
 
 class ProcessRunner:
-    """Processes for handlers. Its public methods may be called from any thread."""
+    """Runs handlers in processes. Its public methods are thread-safe."""
 
     def __init__(
         self,
-        finish: Finish,
+        on_finished: OnFinished,
         kinds: Sequence[Kind],
         settings: Settings,
+        clock: Clock,
         new_loop: NewLoop,
         slots: int,
         scratch: Scratch,
         warm: int | None = None,
     ) -> None:
-        self._finish = finish
-        self._reading: dict[Execution, Future[Any]] = {}  # whose input is being read
+        self._on_finished = on_finished
+        self._reading: dict[Execution, Future[Any]] = {}  # offloaded inputs that are being read
         for kind in kinds:
-            reference_of(kind)  # raises now for a handler that no process could import
-        # Those that are confined and those that are not, as far as there are any.
+            reference_of(kind)  # raises now if no process could import the handler
+        # Confined and other kinds, as far as there are any.
         self._kinds = {
             confined: found
             for confined in (False, True)
             if (found := [kind for kind in kinds if (kind.confinement is not None) is confined])
         }
         self._settings = settings
+        self._clock = clock
         self._scratch = scratch
         self._slots = slots
-        self._warm = slots if warm is None else warm  # how many are started with the worker
-        self._paused: Counter[bool] = Counter()  # processes to be started after a pause
-        self._jobs_each = settings.process_jobs
+        self._warm = slots if warm is None else warm  # how many processes start with the worker
+        self._paused: Counter[bool] = Counter()  # processes to start after a pause, by `confined`
+        self._max_jobs = settings.process_jobs
         self._processes: set[Process[Execution]] = set()
         self._busy: dict[Execution, Process[Execution]] = {}
         self._waiting: deque[Execution] = deque()
-        self._asking: set[asyncio.Task[Any]] = set()  # what handlers wait for
+        self._requests: set[asyncio.Task[Any]] = set()  # requests in progress
         self._pause_s = FIRST_PAUSE_S
         self._closing = False
-        self._moved = asyncio.Event()
+        self._process_ended = asyncio.Event()
         self._loop = new_loop()
         self._thread = threading.Thread(
             target=self._run,
@@ -119,25 +122,25 @@ class ProcessRunner:
         self._thread.start()
 
     def start(self, executions: list[Execution]) -> None:
-        """Begin these attempts, as soon as there is a process for each."""
+        """Start attempts, as soon as there is a process for each."""
         self._loop.call_soon_threadsafe(self._start_all, executions)
 
     def interrupt(self, execution: Execution) -> None:
-        """Tell the handler to stop."""
+        """Interrupt a handler."""
         self._loop.call_soon_threadsafe(self._interrupt, execution)
 
     def kill(self, execution: Execution) -> bool:
-        """Kill the process of an attempt, and everything it started."""
+        """Kill the process of an attempt, and every program it started."""
         self._loop.call_soon_threadsafe(self._kill, execution)
         return True
 
     def pids(self) -> list[int]:
-        """Return the ids of the processes there are."""
+        """Return the ids of the current processes."""
         return [process.pid for process in list(self._processes)]
 
     def close(self) -> None:
-        """End all processes."""
-        ending = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        """Stop all processes."""
+        ending = asyncio.run_coroutine_threadsafe(self._stop_all(), self._loop)
         with contextlib.suppress(TimeoutError):
             ending.result(timeout=STOP_S + CLOSE_MARGIN_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -163,8 +166,8 @@ class ProcessRunner:
             process = Process(self, self._guard, kinds, self._settings, workspace)
         except (OSError, ConfigurationError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            log.error("a process could not be started", extra={"why": why})
-            self._fail_first(confined, f"no process could be started for it: {why}")
+            log.error("process start failed", extra={"why": why})
+            self._fail_first_waiting(confined, f"no process could be started for the job: {why}")
             self._spawn_after_pause(confined)
             return
         self._processes.add(process)
@@ -181,7 +184,7 @@ class ProcessRunner:
 
     def _give_up_starting(self, process: Process[Execution]) -> None:
         if not process.ready:
-            process.why_broken = f"it was not ready after {START_S:g} s"
+            process.start_error = f"not ready after {START_S:g} s"
             process.kill()
 
     def _start_all(self, executions: list[Execution]) -> None:
@@ -190,48 +193,52 @@ class ProcessRunner:
                 self._read_input(execution)
             else:
                 self._waiting.append(execution)
-        self._give_next()
+        self._assign_waiting()
 
     def _read_input(self, execution: Execution) -> None:
-        reading = execution.context.port.ask(ReadInput())
+        reading = execution.context.read_input()
         self._reading[execution] = reading
-        self._when_done(reading, lambda: self._input_read(execution, reading))
+        self._call_when_done(reading, lambda: self._use_input(execution, reading))
 
-    def _input_read(self, execution: Execution, reading: Future[str]) -> None:
+    def _use_input(self, execution: Execution, reading: Future[str]) -> None:
         if self._reading.pop(execution, None) is None:
-            return  # it was interrupted meanwhile
+            return  # it was interrupted in the meantime
         try:
-            text = read_apart(reading)
+            text = await_input(reading)
         except Exception as error:  # noqa: BLE001 - it is what became of the attempt
-            self._hand_over(execution, outcome_of(error, execution.kind, execution.claim))
+            self._report_finished(execution, outcome_of(error, execution.kind, execution.claim))
             return
-        execution.claim = execution.claim._replace(input=text)
+        execution.set_input(text)
         self._waiting.append(execution)
-        self._give_next()
+        self._assign_waiting()
 
-    def _when_done(self, future: Future[Any], call: Callable[[], None]) -> None:
-        def tell(_: Future[Any]) -> None:
-            with contextlib.suppress(RuntimeError):  # the pool is gone
+    def _call_when_done(self, future: Future[Any], call: Callable[[], None]) -> None:
+        def notify(_: Future[Any]) -> None:
+            with contextlib.suppress(RuntimeError):  # the pool has closed
                 self._loop.call_soon_threadsafe(call)
 
-        future.add_done_callback(tell)
+        future.add_done_callback(notify)
 
-    def _give_next(self) -> None:
+    def _assign_waiting(self) -> None:
         for execution in list(self._waiting):
             process = self._process_for(execution)
             if process is None:
                 continue
             self._waiting.remove(execution)
             self._busy[execution] = process
-            execution.inbox = None if process.workspace is None else process.workspace.inbox
-            process.give(execution, execution.claim)
+            execution.requests.inbox = (
+                None if process.workspace is None else process.workspace.inbox
+            )
+            process.assign(execution, execution.claim)
             if execution.interrupted is not None:
-                self._tell(process, execution)
+                self._send_interrupt(process, execution)
         if self._waiting:
             self._start_missing()
 
     def _process_for(self, execution: Execution) -> Process[Execution] | None:
-        """Return an idle process that may run a job; one that its tenant has had before, if any."""
+        """Return an idle process that may run a job, preferably one that its tenant has used
+        before.
+        """
         confined, found = _is_confined(execution), None
         for process in self._processes:
             if process.idle and process.confined is confined and process.may_run(execution.claim):
@@ -241,18 +248,20 @@ class ProcessRunner:
         return found
 
     def _start_missing(self) -> None:
-        """Start processes for jobs that wait and that none of those that are starting will run."""
+        """Start processes for waiting jobs that no starting process will run."""
         for confined in self._kinds:
             missing = sum(_is_confined(execution) is confined for execution in self._waiting)
             missing -= sum(
                 process.starting and process.confined is confined for process in self._processes
             )
             for _ in range(missing - self._paused[confined]):
-                if self._make_room():
+                if self._free_process_slot():
                     self._spawn(confined)
 
-    def _make_room(self) -> bool:
-        """See that another process may be started, at the cost of the one idle for longest."""
+    def _free_process_slot(self) -> bool:
+        """Make room for another process, by retiring the one that has been idle longest if
+        necessary.
+        """
         kept = [process for process in self._processes if not process.retired]
         if len(kept) + self._paused.total() < self._slots:
             return True
@@ -264,14 +273,18 @@ class ProcessRunner:
     def _interrupt(self, execution: Execution) -> None:
         if execution in self._waiting:
             self._waiting.remove(execution)
-            self._hand_over(execution, outcome_of(Interrupted(), execution.kind, execution.claim))
+            self._report_finished(
+                execution, outcome_of(Interrupted(), execution.kind, execution.claim)
+            )
         elif (reading := self._reading.pop(execution, None)) is not None:
             reading.cancel()
-            self._hand_over(execution, outcome_of(Interrupted(), execution.kind, execution.claim))
+            self._report_finished(
+                execution, outcome_of(Interrupted(), execution.kind, execution.claim)
+            )
         elif (process := self._busy.get(execution)) is not None:
-            self._tell(process, execution)
+            self._send_interrupt(process, execution)
 
-    def _tell(self, process: Process[Execution], execution: Execution) -> None:
+    def _send_interrupt(self, process: Process[Execution], execution: Execution) -> None:
         why = execution.interrupted
         process.send({"type": "interrupt", "number": process.number, "why": why})
 
@@ -279,126 +292,128 @@ class ProcessRunner:
         if (process := self._busy.get(execution)) is not None:
             process.kill()
 
-    def heard(self, process: Process[Execution], message: WireMessage) -> None:
-        """A process has said something."""
+    def on_message(self, process: Process[Execution], message: WireMessage) -> None:
+        """Handle a message from a process."""
         header = message.header
         match message.type:
             case "ready":
                 process.ready = True
                 process.idle_since = self._loop.time()
-                self._give_next()
+                self._assign_waiting()
                 return
             case "broken":
-                process.why_broken = str(header["message"])
+                process.start_error = str(header["message"])
                 return
         execution = process.attempt
         if execution is None or header["number"] != process.number:
             return
         if (report := read_report(header.get("report"))) is not None:
-            execution.context.repeat(report)
+            execution.context.merge_report(report)
         match message.type:
-            case "begun":
-                process.begun += 1
-            case "piece":
-                process.gather(header["id"], message.body)
-            case "ask":
-                self._ask(process, execution, message)
+            case "started":
+                process.started_jobs += 1
+            case "chunk":
+                process.add_chunk(header["id"], message.body)
+            case "request":
+                self._perform_request(process, execution, message)
             case "limit":
                 process.limit(header["id"], header["limit"])
             case "done":
-                self._done(process, execution, message)
+                self._handle_done(process, execution, message)
 
-    def _done(
+    def _handle_done(
         self, process: Process[Execution], execution: Execution, message: WireMessage
     ) -> None:
         header = message.header
         outcome = read_outcome(header, message.body)
-        now = execution.clock.now()
-        execution.context.leave(read_files(header["files"], execution.claim.lease, now))
+        now = self._clock.now()
+        execution.context.add_files(read_files(header["files"], execution.claim.lease, now))
         self._pause_s = FIRST_PAUSE_S
         process.lift_limits()
         process.attempt = None
         process.idle_since = self._loop.time()
         del self._busy[execution]
-        if not header["fit"] or process.begun == self._jobs_each:
+        if not header["fit"] or process.started_jobs == self._max_jobs:
             process.retire()
             self._spawn(process.confined)
-        self._hand_over(execution, outcome)
+        self._report_finished(execution, outcome)
 
-    def _ask(self, process: Process[Execution], execution: Execution, message: WireMessage) -> None:
-        number, asked = process.number, message.header["id"]
-        file = process.take_file(asked)
-        question = read_question(message.header["question"], message.body, file)
-        # From here, not by way of the worker's loop: each step of a handler waits for its answer.
-        asking = self._loop.create_task(execution.context.port.inquire(question))
-        self._asking.add(asking)
+    def _perform_request(
+        self, process: Process[Execution], execution: Execution, message: WireMessage
+    ) -> None:
+        number, request_id = process.number, message.header["id"]
+        file = process.take_file(request_id)
+        request = read_request(message.header["request"], message.body, file)
+        # Performed from this loop, without the worker's: each step of a handler waits for it.
+        performing = self._loop.create_task(execution.context.requests.perform(request))
+        self._requests.add(performing)
 
-        def answer(_: asyncio.Task[Any]) -> None:
-            self._asking.discard(asking)
+        def respond(_: asyncio.Task[Any]) -> None:
+            self._requests.discard(performing)
             file.close()
-            if process.number == number and not asking.cancelled():
-                header = {"type": "answer", "number": number, "id": asked}
-                process.send(header, write_answer(question, asking))
+            if process.number == number and not performing.cancelled():
+                header = {"type": "response", "number": number, "id": request_id}
+                process.send(header, write_response(request, performing))
 
-        asking.add_done_callback(answer)
+        performing.add_done_callback(respond)
 
-    def gone(self, process: Process[Execution]) -> None:
-        """A process has ended."""
+    def on_ended(self, process: Process[Execution]) -> None:
+        """Replace a process that has ended, and settle its attempt."""
         self._processes.discard(process)
-        self._moved.set()
+        self._process_ended.set()
         execution, process.attempt = process.attempt, None
         if execution is not None:
             del self._busy[execution]
         if process.retired or self._closing:
             if execution is not None:
-                self._hand_over(execution, _died(execution, process))
+                self._report_finished(execution, _death_outcome(execution, process))
             return
-        if process.begun:
+        if process.started_jobs:
             self._spawn(process.confined)
         else:
             self._spawn_after_pause(process.confined)
         if execution is None:
-            log.error("a process ended that had no job", extra=_fields(process))
+            log.error("idle process ended", extra=_fields(process))
             if not process.ready:
-                self._fail_first(
+                self._fail_first_waiting(
                     process.confined,
-                    f"the process for it {process.how_it_ended()} before it was ready"
-                    + (f": {process.why_broken}" if process.why_broken else ""),
+                    f"the process for the job {process.describe_exit()} before it was ready"
+                    + (f": {process.start_error}" if process.start_error else ""),
                 )
-        elif process.begun < process.number:
-            log.error("a process ended before it began its job", extra=_fields(process))
+        elif process.started_jobs < process.number:
+            log.error("process ended before its job started", extra=_fields(process))
             if execution.interrupted is None:
                 self._waiting.appendleft(execution)
-                self._give_next()
+                self._assign_waiting()
             else:
-                self._hand_over(execution, _died(execution, process))
+                self._report_finished(execution, _death_outcome(execution, process))
         else:
-            fields = {**execution.fields(), **_fields(process)}
-            log.error("a process ended in the middle of its job", extra=fields)
-            self._hand_over(execution, _died(execution, process))
+            fields = {**execution.log_fields(), **_fields(process)}
+            log.error("process ended during its job", extra=fields)
+            self._report_finished(execution, _death_outcome(execution, process))
 
-    def _fail_first(self, confined: bool, why: str) -> None:
-        """Fail the job that has waited longest for such a process, if any does."""
+    def _fail_first_waiting(self, confined: bool, why: str) -> None:
+        """Fail the job that has waited longest for such a process, if there is one."""
         waiting = (each for each in self._waiting if _is_confined(each) is confined)
         if (execution := next(waiting, None)) is not None:
             self._waiting.remove(execution)
-            self._hand_over(execution, _failed(execution, why))
+            self._report_finished(execution, _process_failure(execution, why))
 
-    def _hand_over(self, execution: Execution, outcome: Outcome) -> None:
-        self._start_all(self._finish([(execution, outcome)]))
+    def _report_finished(self, execution: Execution, outcome: Outcome) -> None:
+        self._start_all(self._on_finished([(execution, outcome)]))
 
-    async def _end(self) -> None:
+    async def _stop_all(self) -> None:
         self._closing = True
         for process in list(self._processes):
             process.retire()
             if process.attempt is not None or not process.ready:
                 process.kill()
         while self._processes:
-            self._moved.clear()
-            await self._moved.wait()
-        for asking in self._asking:
-            asking.cancel()
-        await asyncio.gather(*self._asking, return_exceptions=True)
+            self._process_ended.clear()
+            await self._process_ended.wait()
+        for performing in self._requests:
+            performing.cancel()
+        await asyncio.gather(*self._requests, return_exceptions=True)
         self._guard.close()
 
 
@@ -406,19 +421,19 @@ def _is_confined(execution: Execution) -> bool:
     return execution.kind.confinement is not None
 
 
-def _died(execution: Execution, process: Process[Execution]) -> Outcome:
+def _death_outcome(execution: Execution, process: Process[Execution]) -> Outcome:
     if process.overdue is not None:
         return GaveUp(Failure(STEP_TIMEOUT, storable(step_timeout_message(*process.overdue))))
-    words = f"the process that ran the handler {process.how_it_ended()}"
+    message = f"the process that ran the handler {process.describe_exit()}"
     if execution.kind.memory is not None:
-        words += f"; its memory was limited to {in_megabytes(execution.kind.memory)} more"
-    return _failed(execution, words)
+        message += f"; its memory was limited to {in_megabytes(execution.kind.memory)} more"
+    return _process_failure(execution, message)
 
 
-def _failed(execution: Execution, why: str) -> Outcome:
+def _process_failure(execution: Execution, why: str) -> Outcome:
     error = Failure(PROCESS_DIED, storable(why[:LONGEST_MESSAGE]), retryable=True)
-    return Errored(error, claim_delay(execution.kind, execution.claim))
+    return Errored(error, retry_delay_ms(execution.kind, execution.claim))
 
 
 def _fields(process: Process[Execution]) -> dict[str, object]:
-    return {"child_pid": process.pid, "how": process.how_it_ended()}
+    return {"child_pid": process.pid, "how": process.describe_exit()}

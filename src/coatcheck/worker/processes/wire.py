@@ -1,44 +1,43 @@
-"""How a worker and a process that runs handlers for it speak.
+"""The protocol between a worker and a process that runs handlers for it.
 
-Each process has one stream socket, which it shares with its worker and with nobody else. The worker
-alone reads and writes the store; a process knows nothing of it. A message is a frame: two lengths
-(four bytes each, big-endian), a header of that many bytes of JSON with a `type`, and a body of that
-many bytes, which is the input or the result, as it is. Either side may send at any time.
+Each process has one stream socket, which it shares with its worker only. The worker alone accesses
+the store; the process does not know it. A message is a frame: two lengths (four bytes each,
+big-endian), a header of that many bytes of JSON with a `type`, and a body of that many bytes, which
+is an input or a result. Either side may send at any time.
 
 From the worker:
 
-- `hello` first: where to import from, how to log, which kinds there are, and for a process of
-  confined kinds what it locks itself down to (confined.py).
-- `job`: run this attempt. It has a number, and everything that follows about it names that number,
-  so that what crosses on the way is never taken for the next job's. The body is the input.
-- `interrupt`: the attempt should stop, and why.
-- `stop`: end, as soon as no attempt runs.
+- `hello` comes first: where to import from, how to log, which kinds there are, and how a process of
+  confined kinds locks itself down (confined.py).
+- `job`: run this attempt. It has a number, which all messages about the attempt carry, so that a
+  late message is never taken for one of the next job. The body is the input.
+- `interrupt`: stop the attempt, and why.
+- `response`: the response to a request.
+- `stop`: exit as soon as no attempt runs.
 
 From the process:
 
-- `ready` when it has imported every handler, or `broken` and why it could not.
-- `begun` just before the handler is called. A process that dies without having said so has not
-  touched the job, which is then given to another.
-- `report`: what the handler said of its job since the last one. A process sends one at once, and
-  then at most one every `REPORT_EVERY_S`, however often `ctx` is called.
-- `piece`: so many bytes of a file that the handler leaves behind, for the `ask` of the same id that
-  follows. The worker gathers them, on its disk where they are many.
-- `limit`: a step of the handler began that may take so many seconds, or the one of the same id has
-  ended. The worker kills a process whose step is over its limit.
-- `done`: how the attempt ended, with all that was said and not reported yet, and the files that go
-  with its end. The body is the result. `fit` is false where the process should not be used again.
+- `ready` when it has imported every handler, or `broken` and the reason.
+- `started` just before the handler is called. If a process dies before that, it has not touched the
+  job, which goes to another process.
+- `report`: the handler's reports since the last message. A process sends one at once, and then at
+  most one every `REPORT_EVERY_S`, however often `ctx` is called.
+- `request`: a request of the handler to its worker (worker/processes/codec.py), with an id that the
+  `response` repeats.
+- `chunk`: some bytes of an artifact, for the `request` of the same id that follows. The worker
+  collects them, on its disk if they are many.
+- `limit`: a step with a limit in seconds has begun, or the step of the same id has ended. The
+  worker kills a process whose step exceeds its limit.
+- `done`: the attempt's outcome, with all unsent reports, and the files that are written with the
+  outcome. The body is the result. `fit` is false if the process should not be used again.
 
-A handler's questions to its worker (worker/processes/codec.py) are `ask` from the process, with an
-id of its own, and `answer` with the same id. Each side reads all the time, whatever its handler
-does.
+Neither side waits for the other to read. The worker's side never blocks on a write, and the process
+has a thread that only reads. So frames larger than the kernel's buffers can pass in both directions
+at once.
 
-Nobody waits for the other to read: the worker's side is never blocked by a write, and the process
-has a thread that does nothing but read. So frames larger than what the kernel buffers can pass in
-both directions at once.
-
-What can fail: the process ends in the middle of a frame, which is then dropped; the worker ends,
-and the process reads the end of the stream and kills its own process group (see orphans.py); a
-handler scribbles over the socket, and the worker ends the process.
+Failures: if the process ends in the middle of a frame, the frame is dropped. If the worker ends,
+the process reads the end of the stream and kills its own process group (orphans.py). If a handler
+writes garbage to the socket, the worker kills the process.
 """
 
 from __future__ import annotations
@@ -71,39 +70,41 @@ from coatcheck.store.base import Report
 from coatcheck.store.rows import read_step, step_row
 
 REPORT_EVERY_S = 0.05
-# How much to read at a time.
+# Bytes to read at a time.
 CHUNK = 1 << 18
 
 _LENGTHS = struct.Struct("!II")
 
 
 class WireMessage(NamedTuple):
-    """One message: a header, whose `type` says what it is, and a body."""
+    """A message: a header, whose `type` says what it is, and a body."""
 
     header: dict[str, Any]
     body: bytes = b""
 
     @property
     def type(self) -> str:
-        """What kind of message it is."""
+        """The type of the message."""
         return str(self.header["type"])
 
 
 def frame(header: dict[str, Any], body: bytes = b"") -> bytes:
-    """Return a message as it is sent."""
+    """Serialize a message."""
     text = json.dumps(header).encode()
     return _LENGTHS.pack(len(text), len(body)) + text + body
 
 
 class Splitter:
-    """Turns what arrives, in pieces of any size, into messages."""
+    """Splits a stream of bytes into messages."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[WireMessage]:
-        """Take what has arrived and yield the messages that are complete. ValueError where it is
-        not what the other side sends: what came before that has been yielded, and counts.
+        """Add received bytes, and yield the messages that are complete.
+
+        Raise ValueError if the bytes are not valid. The messages before them have been yielded, and
+        count.
         """
         self._buffer += data
         while len(self._buffer) >= _LENGTHS.size:
@@ -119,13 +120,13 @@ class Splitter:
             yield message
 
 
-# --- what is in the messages
+# --- the contents of messages
 
 
 def hello_fields(
     kinds: Sequence[Kind], settings: Settings, confinement: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return what a process is told first."""
+    """Return the first message to a process."""
     described = []
     for kind in kinds:
         module, handler = reference_of(kind)
@@ -150,23 +151,23 @@ def hello_fields(
 
 
 def write_step(step: Step) -> list[Any]:
-    """Return a step as it is sent."""
+    """Serialize a step."""
     return list(step_row("", "", step)[2:])
 
 
 def claim_fields(claim: Claim) -> dict[str, Any]:
-    """Return all of a claim but the input, which is the body."""
+    """Serialize a claim, except for the input, which is the body."""
     return claim._replace(input="")._asdict()
 
 
 def read_claim(fields: dict[str, Any], body: bytes) -> Claim:
-    """Read what `claim_fields` and the body say."""
+    """Deserialize a claim, with the input from the body."""
     lease, terms = Lease(*fields["lease"]), Terms(*fields["terms"])
     return Claim(**{**fields, "lease": lease, "terms": terms, "input": body.decode()})
 
 
 def report_fields(report: Report | None) -> list[Any] | None:
-    """Return a report as it is sent."""
+    """Serialize a report."""
     if report is None:
         return None
     progress = None if report.progress is None else astuple(report.progress)
@@ -175,7 +176,7 @@ def report_fields(report: Report | None) -> list[Any] | None:
 
 
 def read_report(fields: list[Any] | None) -> Report | None:
-    """Read what `report_fields` says."""
+    """Deserialize a report."""
     if fields is None:
         return None
     progress, phase, events, steps = fields
@@ -188,24 +189,24 @@ def read_report(fields: list[Any] | None) -> Report | None:
 
 
 def file_fields(files: Sequence[SmallFile]) -> list[list[str]]:
-    """Return files that go with an attempt's end as they are sent."""
+    """Serialize files that are written with an attempt's outcome."""
     return [[file.artifact.name, file.artifact.content_type, file.content] for file in files]
 
 
 def read_files(fields: list[list[str]], lease: Lease, now: int) -> list[SmallFile]:
-    """Read what `file_fields` says of a job; ValueError if it is not that."""
+    """Deserialize the files of a job; raise ValueError if they are not valid."""
     job, files = (lease.tenant, lease.job_id), []
     for name, content_type, content in fields:
         data = b64decode(content, validate=True)
         if len(data) > IN_ROW_BYTES:
-            raise ValueError("a file that is too large to go with an attempt's end")
+            raise ValueError("the file is too large to be written with an outcome")
         media_type = check_content_type(content_type, check_name(name))
         files.append(small_file(job, name, media_type, data, now))
     return files
 
 
 def outcome_fields(outcome: Outcome) -> tuple[dict[str, Any], bytes]:
-    """Return how an attempt ended as it is sent, and the result."""
+    """Serialize an outcome. The body is the result."""
     match outcome:
         case Succeeded():
             return {"how": "succeeded"}, outcome.result.encode()
@@ -219,11 +220,11 @@ def outcome_fields(outcome: Outcome) -> tuple[dict[str, Any], bytes]:
             return {"how": "released", "error": given, "after": outcome.retry_after_ms}, b""
         case Waiting():
             return {"how": "waiting", "until": outcome.until, "groups": outcome.groups}, b""
-    raise TypeError(f"a handler cannot end with {outcome!r}")
+    raise TypeError(f"not an outcome of a handler: {outcome!r}")
 
 
 def read_outcome(fields: dict[str, Any], body: bytes) -> Outcome:
-    """Read what `outcome_fields` says."""
+    """Deserialize an outcome."""
     match fields["how"]:
         case "succeeded":
             return Succeeded(body.decode())
@@ -236,4 +237,4 @@ def read_outcome(fields: dict[str, Any], body: bytes) -> Outcome:
             return Released(fields["after"], error)
         case "waiting":
             return Waiting(fields["until"], tuple(tuple(group) for group in fields["groups"]))
-    raise ValueError(f"an attempt cannot end with {fields['how']!r}")
+    raise ValueError(f"unknown outcome {fields['how']!r}")

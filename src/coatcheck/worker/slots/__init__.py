@@ -1,1 +1,1 @@
-"""Handler slots, the pools that share them, and how far ahead to claim."""
+"""Slots for running handlers, and how many jobs to claim for them."""

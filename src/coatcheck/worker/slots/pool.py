@@ -1,13 +1,13 @@
-"""A lane: kinds that share slots, their line, and how many of their jobs to claim.
+"""A slot pool: kinds that share slots, and how many of their jobs to claim.
 
-A worker has one for the handlers on its loop and in threads, and one for those in processes. They
-are apart because their slots are: a claim takes what is next of some kinds, so where one claim was
-made for both, jobs for processes could fill the slots of the others, or lie in line before them.
+A worker has one pool for handlers on its loop and in threads, and one for handlers in processes. A
+claim takes the next jobs of some kinds. If one claim served both pools, jobs for processes could
+fill the slots of the others, or delay them in the queue.
 
-Jobs for processes are never claimed ahead of their slots, and a slot is free when the end of its
-job is written. They are meant to be long, and a commit more or less is little beside the way to
-another process and back. For the same reason a long one cannot be taken back: so that nobody holds
-all slots for processes, there is a share of them (`slots_and_share`).
+Jobs for processes are never prefetched, and their slot is free only once their outcome is written.
+They are expected to be long, and one commit more is little beside a round trip to another process.
+A long job cannot be taken back either. So that no tenant or kind holds all slots for processes,
+each has a share of them (`slots_and_share`).
 """
 
 from __future__ import annotations
@@ -28,64 +28,64 @@ class SlotPool:
     def __init__(
         self,
         kinds: Iterable[str],
-        slots: int,
+        size: int,
         clock: Callable[[], float],
-        pace: Prefetch | None,
+        prefetch: Prefetch | None,
         share: Share | None = None,
     ) -> None:
         self.kinds = sorted(kinds)
-        self.slots = slots
-        self.backlog = HandlerSlots(slots, clock, until_settled=pace is None)
-        self.look = True  # there may be something to claim
-        self.look_at = 0.0  # when to look unasked
-        self.maybe_more = False  # the last claim brought all that was asked for
-        self.found_at = 0.0  # when a claim last brought anything
-        self.impatience: asyncio.TimerHandle | None = None
+        self.size = size
+        self.slots = HandlerSlots(size, clock, until_settled=prefetch is None)
+        self.should_claim = True  # jobs may wait
+        self.poll_at = 0.0  # when to claim without a wake-up
+        self.more_may_wait = False  # the last claim returned as many jobs as it asked for
+        self.last_found_at = 0.0  # when a claim last returned a job
+        self.wait_timer: asyncio.TimerHandle | None = None
         self._clock = clock
-        self._pace = pace  # None: never ahead
+        self._prefetch = prefetch  # None: never claims more than the free slots
         self.share = share  # None: anyone may hold all slots
-        self.others = True  # jobs may wait of kinds and tenants that have not reached their share
+        self.others_may_wait = True  # jobs of kinds and tenants below their share
 
-    def room(self) -> int:
+    def claim_limit(self) -> int:
         """Return how many jobs to claim now."""
-        if self._pace is None:
-            return self.backlog.free - len(self.backlog)
-        return self._pace.limit(
-            free=self.backlog.free,
-            moving=self.slots - self.backlog.running_longer_than(AHEAD_S),
-            waiting=len(self.backlog),
+        if self._prefetch is None:
+            return self.slots.free - len(self.slots)
+        return self._prefetch.limit(
+            free=self.slots.free,
+            moving=self.size - self.slots.count_running_longer_than(AHEAD_S),
+            waiting=len(self.slots),
             now=self._clock(),
         )
 
-    def held(self) -> HeldSlots | None:
-        """Return who holds the slots; None if there is no share of them."""
-        return None if self.share is None else HeldSlots(self.share, self.backlog.holders())
+    def held_slots(self) -> HeldSlots | None:
+        """Return the holders of the slots; None if the pool has no shares."""
+        return None if self.share is None else HeldSlots(self.share, self.slots.holders())
 
-    def claimed(self, jobs: int, limit: int) -> None:
-        """A claim of up to `limit` has brought so many jobs."""
-        self.maybe_more = jobs == limit
+    def record_claim(self, jobs: int, limit: int) -> None:
+        """Record that a claim of up to `limit` jobs has returned so many."""
+        self.more_may_wait = jobs == limit
         if jobs:
-            self.found_at = self._clock()
-        if self._pace is not None:
-            self._pace.claimed(jobs, self._clock())
+            self.last_found_at = self._clock()
+        if self._prefetch is not None:
+            self._prefetch.record_claim(jobs, self._clock())
 
-    def ended(self, seconds: float) -> None:
-        """A job has held its slot this long."""
-        if self._pace is not None:
-            self._pace.ended(seconds)
+    def record_run(self, seconds: float) -> None:
+        """Record how long a job has held its slot."""
+        if self._prefetch is not None:
+            self._prefetch.record_run(seconds)
 
-    def gave_back(self) -> None:
-        """Jobs were claimed ahead that should not have been, or there are such jobs about."""
-        if self._pace is not None:
-            self._pace.gave_back()
+    def record_release(self) -> None:
+        """Record that prefetched jobs had to be released, or would have been."""
+        if self._prefetch is not None:
+            self._prefetch.record_release()
 
 
 def slots_and_share(most: int, kinds: int, *, exact: bool) -> tuple[int, Share | None]:
-    """Return how many slots for processes there are, and what one tenant or kind may hold of them.
+    """Return the number of slots for processes, and the share of one tenant or kind.
 
-    One tenant runs at most so many jobs of one kind. Slots are added to these: one that is left for
-    another tenant, and one for another kind if there are several. A worker that is told to run one
-    job at a time does that, and its tenants take turns.
+    One tenant runs at most `most` jobs of one kind. One more slot is reserved for other tenants,
+    and another for other kinds if there are several. If `exact`, there are no extra slots and no
+    shares: a worker that runs one job at a time has its tenants take turns.
     """
     if exact:
         return most, None
@@ -93,14 +93,14 @@ def slots_and_share(most: int, kinds: int, *, exact: bool) -> tuple[int, Share |
     return slots, Share(most, slots - 1, slots - 1 if kinds > 1 else slots)
 
 
-def lanes_of(
-    kinds: Collection[Kind], settings: Settings, clock: Callable[[], float], pace: Prefetch
+def make_slot_pools(
+    kinds: Collection[Kind], settings: Settings, clock: Callable[[], float], prefetch: Prefetch
 ) -> dict[str, SlotPool]:
-    """Return the lane of each isolation; those without kinds are there and never claim."""
-    apart = [kind for kind in kinds if kind.isolation == "process"]
+    """Return the pool of each isolation. A pool without kinds never claims."""
+    in_process = [kind for kind in kinds if kind.isolation == "process"]
     others = [kind.name for kind in kinds if kind.isolation != "process"]
-    most = settings.process_slots(max((kind.slots for kind in apart), default=0))
-    shared = SlotPool(others, settings.slots, clock, pace)
-    slots, share = slots_and_share(most, len(apart), exact=settings.processes == 1)
-    processes = SlotPool([kind.name for kind in apart], slots, clock, None, share)
+    most = settings.process_slots(max((kind.slots for kind in in_process), default=0))
+    shared = SlotPool(others, settings.slots, clock, prefetch)
+    size, share = slots_and_share(most, len(in_process), exact=settings.processes == 1)
+    processes = SlotPool([kind.name for kind in in_process], size, clock, None, share)
     return {"async": shared, "thread": shared, "process": processes}

@@ -1,21 +1,23 @@
-"""The worker's slots, and the jobs it has claimed that wait for one.
+"""The worker's slots, and the claimed attempts that wait for one.
 
-Every job passes through here: it is put at the end, taken from the front when a slot is free, and
-holds that slot until its handler has really returned. Nothing else starts a handler, so there are
-never more at once than slots, and jobs start in the order in which they were claimed.
+Every attempt passes through here. It is enqueued, starts when a slot is free, and holds that slot
+until its handler has really returned. Nothing else starts a handler. So there are never more
+running handlers than slots, and attempts start in the order of their claims.
 
-Two kinds of threads come here, and one lock decides between them. The worker's loop puts, takes
-and removes. A runner whose handlers have ended gives their slots back and gets the next jobs in
-the same call, from its own thread: for short jobs the way over the worker's loop and back would
-cost more than the job. It gets jobs of its own isolation only; when the first in line is for
-another runner it gets none, and the worker's loop, which hears of the end anyway, sees to it.
+Two kinds of threads call this, under one lock. The worker's loop enqueues, starts and removes
+attempts. A runner whose handlers have finished frees their slots and gets the next attempts in the
+same call, from its own thread: for short jobs, a round trip through the worker's loop would cost
+more than the job. It gets attempts of its own isolation only. If the first in the queue belongs to
+another runner, it gets none, and the worker's loop, which learns of the finished handlers anyway,
+starts that attempt.
 
-A slot may stay taken until the end of its job is written (`until_settled`). Then no more jobs are
-in state running than there are slots, whoever looks; else one more is from its claim until then.
+With `until_settled`, a slot stays taken until the outcome of its job is written. Then a worker
+never has more jobs in state running than slots. Otherwise it briefly has one more, from a claim
+until the settle.
 
-What waits can still be taken out: one job that is cancelled, or all of them, because they have
-waited too long, the worker stops, or it was taken for lost. A job is either started or taken out,
-never both: what `remove`, `cut` or `clear` has returned is never started.
+Waiting attempts can still be removed: one that is cancelled, or all of them because they have
+waited too long, the worker stops, or it was declared lost. An attempt is either started or removed,
+never both: `remove`, `remove_from` and `clear` return attempts that will never start.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from coatcheck.worker.attempts.execution import Execution
 
 
 class HandlerSlots:
-    """A number of slots, and a line before them."""
+    """Slots, and the queue of attempts that wait for them. Thread-safe."""
 
     def __init__(
         self, slots: int, clock: Callable[[], float], *, until_settled: bool = False
@@ -38,42 +40,42 @@ class HandlerSlots:
         self._slots = slots
         self._clock = clock
         self._until_settled = until_settled
-        # Have ended, and keep their slots: by lease, the kind and the tenant.
+        # Finished attempts that still hold a slot: the kind and tenant by lease.
         self._unsettled: dict[Lease, tuple[str, str]] = {}
         self._lock = threading.Lock()
         self._waiting: deque[Execution] = deque()
-        self._running: dict[Execution, None] = {}  # the one that started first is first
+        self._running: dict[Execution, None] = {}  # in the order of their starts
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return how many attempts wait."""
         return len(self._waiting)
 
     @property
     def free(self) -> int:
-        """How many slots no job holds."""
+        """The number of free slots."""
         return self._slots - len(self._running) - len(self._unsettled)
 
     def holders(self) -> tuple[tuple[str, str], ...]:
-        """Return the kind and the tenant of each job that holds a slot, or waits for one."""
+        """Return the kind and tenant of each attempt that holds a slot or waits for one."""
         with self._lock:
             present = (*self._waiting, *self._running)
             return (*map(_holder, present), *self._unsettled.values())
 
-    def put(self, executions: Iterable[Execution]) -> None:
-        """Let these wait, behind the others."""
+    def enqueue(self, executions: Iterable[Execution]) -> None:
+        """Add attempts to the end of the queue."""
         now = self._clock()
         with self._lock:
             for execution in executions:
                 execution.claimed_at = now
                 self._waiting.append(execution)
 
-    def take(self) -> list[Execution]:
-        """Return what starts now, for as many slots as are free."""
+    def start_next(self) -> list[Execution]:
+        """Start waiting attempts in the free slots, and return them."""
         with self._lock:
-            return self._take(self.free, None)
+            return self._start(self.free, None)
 
-    def ended(self, executions: list[Execution], isolation: str) -> list[Execution]:
-        """Give back the slots of these, and return what starts in their place."""
+    def finish(self, executions: list[Execution], isolation: str) -> list[Execution]:
+        """Free the slots of finished attempts, and return the attempts that start in them."""
         now = self._clock()
         with self._lock:
             for execution in executions:
@@ -82,12 +84,10 @@ class HandlerSlots:
             if self._until_settled:
                 self._unsettled.update((each.claim.lease, _holder(each)) for each in executions)
                 return []
-            return self._take(len(executions), isolation)
+            return self._start(len(executions), isolation)
 
-    def settled(self, leases: Iterable[Lease]) -> bool:
-        """Give back the slots of jobs whose end is written, or will not be; tell whether there were
-        any.
-        """
+    def free_settled(self, leases: Iterable[Lease]) -> bool:
+        """Free slots that were held until their job was settled; return whether there were any."""
         if not self._until_settled:
             return False
         with self._lock:
@@ -97,7 +97,7 @@ class HandlerSlots:
             return len(self._unsettled) < before
 
     def remove(self, execution: Execution) -> bool:
-        """Take one out of the line; False when it has started, or never was in it."""
+        """Remove an attempt from the queue; return False if it has started or was never queued."""
         if execution.started_at:
             return False
         with self._lock:
@@ -107,26 +107,26 @@ class HandlerSlots:
                 return False
         return True
 
-    def cut(self, where: Callable[[Execution], bool]) -> list[Execution]:
-        """Take out the first of which this is true and all behind it, and return them in order."""
+    def remove_from(self, predicate: Callable[[Execution], bool]) -> list[Execution]:
+        """Remove the first attempt that matches and all behind it; return them in order."""
         with self._lock:
-            stay = list(itertools.takewhile(lambda each: not where(each), self._waiting))
+            stay = list(itertools.takewhile(lambda each: not predicate(each), self._waiting))
             out = list(itertools.islice(self._waiting, len(stay), None))
             if out:
                 self._waiting = deque(stay)
         return out
 
     def clear(self) -> list[Execution]:
-        """Take all out of the line and return them."""
-        return self.cut(lambda _: True)
+        """Remove and return all waiting attempts."""
+        return self.remove_from(lambda _: True)
 
     def longest_wait(self) -> float | None:
-        """Return how long the first in line has waited; None when nobody waits."""
+        """Return how long the first in the queue has waited; None if the queue is empty."""
         with self._lock:
             return self._clock() - self._waiting[0].claimed_at if self._waiting else None
 
-    def running_longer_than(self, seconds: float) -> int:
-        """Return how many slots have been held for longer than this."""
+    def count_running_longer_than(self, seconds: float) -> int:
+        """Count the slots that have been held for longer than this."""
         before = self._clock() - seconds
         with self._lock:
             count = 0
@@ -136,17 +136,17 @@ class HandlerSlots:
                 count += 1
             return count
 
-    def _take(self, most: int, isolation: str | None) -> list[Execution]:
-        taken: list[Execution] = []
+    def _start(self, most: int, isolation: str | None) -> list[Execution]:
+        started: list[Execution] = []
         now = self._clock()
-        while self._waiting and len(taken) < most:
+        while self._waiting and len(started) < most:
             if isolation not in (None, self._waiting[0].kind.isolation):
                 break
             execution = self._waiting.popleft()
             execution.started_at = now
             self._running[execution] = None
-            taken.append(execution)
-        return taken
+            started.append(execution)
+        return started
 
 
 def _holder(execution: Execution) -> tuple[str, str]:

@@ -1,6 +1,8 @@
-"""What each kind of step does, as generators: they yield what is to be done outside, and get the
-answer. So a handler on a loop and one in a thread share them; `worker/steps/step_runner.py` has a
-driver for each. What is kept of them, and why, is at the head of `journal.py`.
+"""Durable operations of a handler, as generators that yield effects and are sent their results.
+
+A generator decides what happens and does no I/O, so handlers on a loop and in a thread share it.
+`worker/steps/step_runner.py` has a runner for each, which performs the effects. The head of
+`journal.py` states what is recorded, and why.
 """
 
 from __future__ import annotations
@@ -19,26 +21,26 @@ from coatcheck.model.kind import Backoff
 from coatcheck.model.payload import fits_inline, is_reference
 from coatcheck.model.state import State
 from coatcheck.model.step import Step, StepState, child_finished, event_sent
-from coatcheck.worker.attempts.failure import failure_of
+from coatcheck.worker.attempts.failure import make_failure
 from coatcheck.worker.steps.journal import Journal, JournalEntry
 from coatcheck.worker.steps.step_function import StepFunction
 
 
 @dataclass(frozen=True, slots=True)
 class ReadHistory:
-    """Asked of the worker: the job's steps and messages."""
+    """Return the job's steps and the events sent to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordSteps:
-    """Asked of the worker: write these steps."""
+    """Write these steps."""
 
     steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SpawnJob:
-    """Asked of the worker: submit a job, write the step whose result is its id, and return that."""
+    """Submit a job and write the step whose result is its id, in one transaction; return the id."""
 
     step: Step
     kind: str
@@ -48,14 +50,14 @@ class SpawnJob:
 
 @dataclass(frozen=True, slots=True)
 class ReadChildren:
-    """Asked of the worker: how these jobs stand."""
+    """Return the status of these jobs."""
 
     ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ChildStatus:
-    """How a job stands; the result is a JSON text. None of it for one that is gone."""
+    """A child job's state, its result as JSON text, and its error. All None if it was deleted."""
 
     state: State | None
     result: str | None = None
@@ -64,19 +66,19 @@ class ChildStatus:
 
 @dataclass(frozen=True, slots=True)
 class ReadInput:
-    """Asked of the worker: the job's input, a JSON text, which is kept apart."""
+    """Return the job's offloaded input, as JSON text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPayload:
-    """Asked of the worker: the JSON text of something in the job's history that is kept apart."""
+    """Return an offloaded payload of the job's history, as JSON text."""
 
     reference: str
 
 
 @dataclass(frozen=True, slots=True)
 class KeepArtifact:
-    """Asked of the worker: keep a file of the job, and return what was kept."""
+    """Store an artifact of the job, and return its description."""
 
     name: str
     data: Data
@@ -85,14 +87,14 @@ class KeepArtifact:
 
 @dataclass(frozen=True, slots=True)
 class FetchUpload:
-    """Asked of the worker: put a file of the job's input on this machine, and return where."""
+    """Download an upload of the job to this machine, and return its path."""
 
     upload_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class AcquireResource:
-    """Asked of the worker: the first of these places that no other job has, for this attempt."""
+    """Acquire the first of these resources that no other job holds, until the attempt ends."""
 
     group: str
     names: tuple[str, ...]
@@ -100,13 +102,14 @@ class AcquireResource:
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """Asked of the worker: what the kind's service answers (model/confinement.py), as bytes."""
+    """Call the kind's service (model/confinement.py), and return its response as bytes."""
 
     name: str
     body: bytes
 
 
-Question = (
+# Effects that the worker performs.
+WorkerRequest = (
     ReadHistory
     | RecordSteps
     | SpawnJob
@@ -122,21 +125,22 @@ Question = (
 
 @dataclass(frozen=True, slots=True)
 class RunStep:
-    """To be done by the driver: run the body of a step.
+    """Run the function of a step. Performed by the step runner.
 
-    If `fatal`, running out of time fails the job, and the worker kills the process of a body that
-    does not let its own driver stop it.
+    If `fatal`, a timeout fails the job. If the step runner cannot stop the function, the worker
+    kills its process.
     """
 
-    body: StepFunction
+    function: StepFunction
     timeout: float | None
     fatal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """To be done by the driver: wait until a time, or until all of a group has come. Where it comes
-    back, either the time has passed or it is worth looking again.
+    """Wait until a time, or until all signals of the group have come. Performed by the step runner.
+
+    When it returns, either the time has passed or the condition is worth checking again.
     """
 
     until: int | None
@@ -145,148 +149,149 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True)
 class ChildJob:
-    """A job that a handler has spawned."""
+    """A job that a handler has spawned: the argument of `ctx.gather`."""
 
     job_id: str
     kind: str
 
 
-# The code of a job that failed because a step ran out of time.
+# The error code of a job whose step exceeded its timeout.
 STEP_TIMEOUT = "step-timeout"
 
 
 def step_timeout_message(step: str, seconds: float) -> str:
-    """Return what a job says that failed because a step ran out of time."""
+    """Return the error message of a job whose step exceeded its timeout."""
     return f"step {step!r} took longer than {seconds:g} s"
 
 
-_GONE = "gone"  # how a job ended of which nothing is left
-# A step that took longer is worth a write of its own.
+_DELETED = "gone"  # the code of a child job that no longer exists
+# A step that took longer is recorded at once, even with `wait=False`.
 QUICK_MS = 50
 
-Operation = Generator[Any, Any, Any]
+Effect = WorkerRequest | RunStep | Suspend
+Effects = Generator[Effect, Any, Any]
 Now = Callable[[], int]
 
 
-def asked(question: Question) -> Operation:
-    """Ask the worker, and return the answer; no step is made of it."""
-    return (yield question)
+def send_request(request: WorkerRequest) -> Effects:
+    """Send a request to the worker, and return the response. Nothing is recorded."""
+    return (yield request)
 
 
-def done_here(do: Callable[[], Any]) -> Operation:
-    """Do what nobody has to be asked for."""
+def call_locally(do: Callable[[], Any]) -> Effects:
+    """Call a function without any effect."""
     yield from ()
     return do()
 
 
-def entered(journal: Journal, entry: JournalEntry, operation: Operation) -> Operation:
-    """Do an operation, and note that the handler is done with its step, however it ends."""
+def complete_entry(journal: Journal, entry: JournalEntry, effects: Effects) -> Effects:
+    """Perform effects, and mark the journal entry complete however they end."""
     try:
-        return (yield from operation)
+        return (yield from effects)
     finally:
-        journal.done_with(entry)
+        journal.complete(entry)
 
 
 @dataclass(frozen=True, slots=True)
 class StepPolicy:
-    """How a step is tried."""
+    """How a step is run and retried."""
 
     retries: int
     timeout: float | None
     backoff: Backoff
-    noted: Callable[[], None] | None = None  # None: the handler goes on once its end is on record
-    fatal: bool = False  # running out of time fails the job
+    record_soon: Callable[[], None] | None = None  # None: wait until the result is recorded
+    fatal: bool = False  # a timeout fails the job
 
 
 def run_step(
-    journal: Journal, entry: JournalEntry, now: Now, body: StepFunction, policy: StepPolicy
-) -> Operation:
-    """Run a function once and for all."""
+    journal: Journal, entry: JournalEntry, now: Now, function: StepFunction, policy: StepPolicy
+) -> Effects:
+    """Run a function, and record its result."""
     step = entry.recorded
-    tried = 0
+    attempts = 0
     if step is not None:
         if step.state is StepState.SUCCEEDED:
-            return _read(journal, entry, body, (yield from _whole(step.result or "null")))
+            return _read(journal, entry, function, (yield from _load(step.result or "null")))
         if step.state is StepState.FAILED and step.survived:
             raise _failed(entry, step)
-        if step.state is StepState.WAITING:  # for its next try
-            tried = step.attempts
+        if step.state is StepState.WAITING:  # it waits for its next attempt
+            attempts = step.attempts
             yield Suspend(step.wake_at)
-    if journal.went_another_way:  # as nobody could tell, should it end while the body runs
+    if journal.has_unwritten_failure:  # otherwise a crash in the function would hide it
         yield RecordSteps(journal.take_unwritten())
     while True:
-        began = now()
-        tried += 1
+        started_at = now()
+        attempts += 1
         try:
-            result = body.write((yield RunStep(body, policy.timeout, policy.fatal)))
-            value = body.read(result)  # what cannot be read later must not be on record
+            result = function.write((yield RunStep(function, policy.timeout, policy.fatal)))
+            value = function.read(result)  # a result that cannot be read must not be recorded
         except (Fail, Retry):
-            raise  # how its job should go on, not how the step has ended
+            raise  # these decide about the job, not about the step
         except Exception as error:
             step = Step(
                 entry.seq,
                 entry.id,
                 StepState.FAILED,
-                began,
-                attempts=tried,
-                error=failure_of(error),
+                started_at,
+                attempts=attempts,
+                error=make_failure(error),
                 overlapped=entry.overlapped,
             )
-            if tried <= policy.retries:
-                until = now() + policy.backoff.delay(tried)
-                journal.note(replace(step, state=StepState.WAITING, wake_at=until))
+            if attempts <= policy.retries:
+                until = now() + policy.backoff.delay(attempts)
+                journal.record_later(replace(step, state=StepState.WAITING, wake_at=until))
                 yield Suspend(until)
                 continue
             step = replace(step, finished_at=now())
             yield RecordSteps((*journal.take_unwritten(), step))
-            journal.failed(entry, step)
+            journal.record_failure(entry, step)
             raise _failed(entry, step) from error
         step = Step(
             entry.seq,
             entry.id,
             StepState.SUCCEEDED,
-            began,
+            started_at,
             finished_at=now(),
-            attempts=tried,
+            attempts=attempts,
             result=result,
             overlapped=entry.overlapped,
         )
-        yield from _kept(journal, step, policy)
+        yield from _record(journal, step, policy)
         return value
 
 
-def _kept(journal: Journal, step: Step, policy: StepPolicy) -> Operation:
-    """Put a step on record, or have it put there soon, where that will do."""
+def _record(journal: Journal, step: Step, policy: StepPolicy) -> Effects:
+    """Record a step: now, or soon if the policy allows it."""
     took_ms = (step.finished_at or step.started_at) - step.started_at
-    if policy.noted is not None and took_ms < QUICK_MS and fits_inline(step.result or ""):
-        journal.note(step)
-        policy.noted()
+    if policy.record_soon is not None and took_ms < QUICK_MS and fits_inline(step.result or ""):
+        journal.record_later(step)
+        policy.record_soon()
     else:
         yield RecordSteps((*journal.take_unwritten(), step))
-        journal.keep(step)
+        journal.record(step)
 
 
-def _read(journal: Journal, entry: JournalEntry, body: StepFunction, text: str) -> Any:
+def _read(journal: Journal, entry: JournalEntry, function: StepFunction, text: str) -> Any:
     try:
-        return body.read(text)
+        return function.read(text)
     except ValidationError as error:
-        raise journal.refusal(
-            f"what this job has on record as the result of {entry.id} is not what the code now says"
-            f" it returns: {error.errors(include_url=False, include_input=False)[0]['msg']}"
+        raise journal.reject_changed(
+            f"the recorded result of {entry.id} does not match the type that the code now returns:"
+            f" {error.errors(include_url=False, include_input=False)[0]['msg']}"
         ) from error
 
 
-def _whole(text: str) -> Operation:
-    """Return what is on record, also where it is kept apart."""
+def _load(text: str) -> Effects:
+    """Return a recorded payload, from the blob store if it was offloaded."""
     return (yield ReadPayload(text)) if is_reference(text) else text
 
 
 def _failed(entry: JournalEntry, step: Step) -> StepFailed:
-    error = step.error or Failure("error", "it failed")
+    error = step.error or Failure("error", "the step failed")
     return StepFailed(entry.id.name, error.code, error.message)
 
 
-def sleep(journal: Journal, entry: JournalEntry, now: Now, milliseconds: int) -> Operation:
+def sleep(journal: Journal, entry: JournalEntry, now: Now, milliseconds: int) -> Effects:
     """Wait for a time."""
     step = entry.recorded
     if step is not None and step.state is StepState.SUCCEEDED:
@@ -294,10 +299,10 @@ def sleep(journal: Journal, entry: JournalEntry, now: Now, milliseconds: int) ->
     if step is None or step.wake_at is None:
         began = now()
         step = Step(entry.seq, entry.id, StepState.WAITING, began, wake_at=began + milliseconds)
-        journal.note(replace(step, overlapped=entry.overlapped))
+        journal.record_later(replace(step, overlapped=entry.overlapped))
     while step.wake_at is not None and now() < step.wake_at:
         yield Suspend(step.wake_at)
-    journal.note(
+    journal.record_later(
         replace(
             step,
             state=StepState.SUCCEEDED,
@@ -307,78 +312,74 @@ def sleep(journal: Journal, entry: JournalEntry, now: Now, milliseconds: int) ->
     )
 
 
-def wait_for(
-    journal: Journal, entry: JournalEntry, now: Now, milliseconds: int | None
-) -> Operation:
-    """Wait for an event from outside, and return what came with it."""
+def wait_for(journal: Journal, entry: JournalEntry, now: Now, milliseconds: int | None) -> Effects:
+    """Wait for an event, and return its data."""
     step = entry.recorded
     if step is not None and step.state is StepState.SUCCEEDED:
-        return json.loads((yield from _whole(step.result or "null")))
+        return json.loads((yield from _load(step.result or "null")))
     if step is not None and step.state is StepState.FAILED:
-        raise TimeoutError(_too_late(entry))
+        raise TimeoutError(_timeout_message(entry))
     if step is None:
         began = now()
         until = None if milliseconds is None else began + milliseconds
         step = Step(entry.seq, entry.id, StepState.WAITING, began, wake_at=until)
-        journal.note(replace(step, overlapped=entry.overlapped))
-    if journal.message(entry) is None:
-        _, messages = yield ReadHistory()
-        journal.learn(messages)
-    while (message := journal.message(entry)) is None:
+        journal.record_later(replace(step, overlapped=entry.overlapped))
+    if journal.event(entry) is None:
+        _, events = yield ReadHistory()
+        journal.load_events(events)
+    while (event := journal.event(entry)) is None:
         if step.wake_at is not None and now() >= step.wake_at:
-            late = Failure("timeout", _too_late(entry))
+            late = Failure("timeout", _timeout_message(entry))
             failed = replace(step, state=StepState.FAILED, finished_at=now(), error=late)
             failed = replace(failed, survived=True, overlapped=entry.overlapped)
             yield RecordSteps((*journal.take_unwritten(), failed))
-            journal.gave_up(entry)
+            journal.return_event(entry)
             raise TimeoutError(late.message)
-        yield Suspend(step.wake_at, (event_sent(entry.id.name, entry.message),))
-        _, messages = yield ReadHistory()
-        journal.learn(messages)
-    data = json.loads((yield from _whole(message.data)))
-    journal.note(
+        yield Suspend(step.wake_at, (event_sent(entry.id.name, entry.event),))
+        _, events = yield ReadHistory()
+        journal.load_events(events)
+    data = json.loads((yield from _load(event.data)))
+    journal.record_later(
         replace(
             step,
             state=StepState.SUCCEEDED,
             finished_at=now(),
-            result=message.data,
+            result=event.data,
             overlapped=entry.overlapped,
         )
     )
     return data
 
 
-def _too_late(entry: JournalEntry) -> str:
-    return f"no event {entry.id.name!r} came in time"
+def _timeout_message(entry: JournalEntry) -> str:
+    return f"no event {entry.id.name!r} arrived in time"
 
 
-def spawn(journal: Journal, entry: JournalEntry, now: Now, kind: str, input_: str) -> Operation:
-    """Submit another job, once."""
+def spawn(journal: Journal, entry: JournalEntry, now: Now, kind: str, input_: str) -> Effects:
+    """Submit a child job, once."""
     step = entry.recorded
     if step is None:
         began = now()
         step = Step(entry.seq, entry.id, StepState.SUCCEEDED, began, finished_at=began)
         step = replace(step, overlapped=entry.overlapped)
         job_id = yield SpawnJob(step, kind, input_, journal.take_unwritten())
-        journal.keep(replace(step, result=json.dumps(job_id)))
+        journal.record(replace(step, result=json.dumps(job_id)))
         return ChildJob(job_id, kind)
     return ChildJob(json.loads(step.result or "null"), kind)
 
 
-def gather(
-    journal: Journal, entry: JournalEntry, now: Now, handles: Sequence[ChildJob]
-) -> Operation:
-    """Wait for spawned jobs to end, and return their results in order."""
+def gather(journal: Journal, entry: JournalEntry, now: Now, handles: Sequence[ChildJob]) -> Effects:
+    """Wait until child jobs have finished, and return their results in order."""
     step = entry.recorded
     if step is not None and step.state is StepState.SUCCEEDED:
-        return _read_all(journal, entry, handles, (yield from _whole(step.result or "[]")))
+        return _read_results(journal, entry, handles, (yield from _load(step.result or "[]")))
     if step is not None and step.state is StepState.FAILED:
         if step.survived:
-            raise _how_it_ended(step)
-        step = None  # the job may have been resumed since
+            raise _error_of(step)
+        step = None  # the child may have been resumed since
     if step is None:
         step = Step(entry.seq, entry.id, StepState.WAITING, now())
-        journal.note(replace(step, overlapped=entry.overlapped))
+        journal.record_later(replace(step, overlapped=entry.overlapped))
     ids = tuple(handle.job_id for handle in handles)
     while True:
         children: list[ChildStatus] = yield ReadChildren(ids)
@@ -393,44 +394,46 @@ def gather(
     done = replace(step, finished_at=now(), overlapped=entry.overlapped)
     for handle, child in zip(handles, children, strict=True):
         if child.state is not State.SUCCEEDED:
-            failed = _without_result(done, handle, child)
-            journal.note(failed)
-            journal.failed(entry, failed)
-            raise _how_it_ended(failed)
+            failed = _failed_gather(done, handle, child)
+            journal.record_later(failed)
+            journal.record_failure(entry, failed)
+            raise _error_of(failed)
     result = f"[{','.join(child.result or 'null' for child in children)}]"
     done = replace(done, state=StepState.SUCCEEDED, result=result)
     yield RecordSteps((*journal.take_unwritten(), done))
-    journal.keep(done)
+    journal.record(done)
     return json.loads(result)
 
 
-def _read_all(journal: Journal, entry: JournalEntry, handles: Sequence[ChildJob], text: str) -> Any:
+def _read_results(
+    journal: Journal, entry: JournalEntry, handles: Sequence[ChildJob], text: str
+) -> Any:
     results = json.loads(text)
     if len(results) != len(handles):
-        raise journal.refusal(
-            f"this job has the results of {len(results)} job(s) on record for {entry.id}, where the"
-            f" code now gathers {len(handles)}"
+        raise journal.reject_changed(
+            f"{entry.id} has the recorded results of {len(results)} job(s), but the code now"
+            f" gathers {len(handles)}"
         )
     return results
 
 
-def _without_result(step: Step, handle: ChildJob, child: ChildStatus) -> Step:
-    """Return what is on record of a `gather` where a job did not succeed: which, and why."""
+def _failed_gather(step: Step, handle: ChildJob, child: ChildStatus) -> Step:
+    """Return the step of a `gather` in which a child did not succeed: which child, and why."""
     match child.state:
         case State.CANCELLED:
-            words = f"job {handle.job_id} ({handle.kind}) was cancelled"
-            error = Failure(JobCancelled.code, words)
+            message = f"job {handle.job_id} ({handle.kind}) was cancelled"
+            error = Failure(JobCancelled.code, message)
         case None:
-            error = Failure(_GONE, "it was deleted, or its retention has passed")
+            error = Failure(_DELETED, "the job was deleted, or its retention has passed")
         case _:
-            error = child.error or Failure("unknown", "it failed")
-    which = json.dumps({"job": handle.job_id, "state": child.state or _GONE})
-    return replace(step, state=StepState.FAILED, result=which, error=error)
+            error = child.error or Failure("unknown", "the job failed")
+    child_info = json.dumps({"job": handle.job_id, "state": child.state or _DELETED})
+    return replace(step, state=StepState.FAILED, result=child_info, error=error)
 
 
-def _how_it_ended(step: Step) -> JobFailed | JobCancelled:
-    which = json.loads(step.result or "null")
-    error = step.error or Failure("unknown", "it failed")
-    if which["state"] == State.CANCELLED:
-        return JobCancelled(which["job"], error.message)
-    return JobFailed(which["job"], error.code, error.message, None, error.detail)
+def _error_of(step: Step) -> JobFailed | JobCancelled:
+    child_info = json.loads(step.result or "null")
+    error = step.error or Failure("unknown", "the job failed")
+    if child_info["state"] == State.CANCELLED:
+        return JobCancelled(child_info["job"], error.message)
+    return JobFailed(child_info["job"], error.code, error.message, None, error.detail)

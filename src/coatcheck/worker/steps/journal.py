@@ -1,54 +1,57 @@
-"""How a handler goes on where it left off.
+"""The journal: how a handler continues where it left off.
 
-A handler that was interrupted, by the death of its worker or because it waits, is called again from
-its beginning. What it does through `ctx.step` and its like is written down in the job's *journal*,
-each under its name and key, in a write that counts only as long as the worker holds the job. When
-the handler comes to something that is in the journal as done, it gets what is written there, and
-nothing is done again. So it arrives where it was, with the same values, and goes on.
+A handler that was interrupted, because its worker died or because it waits, is called again from
+its beginning. Each call of `ctx.step` and its like is recorded in the job's *journal*, under its
+name and key, in a write that counts only while the worker holds the lease. On a re-run, recorded
+steps return their saved result instead of running again. The handler thus reaches the point where
+it left off, with the same values, and continues.
 
-- A step is known by what it is, its name, and its key. Without a key it is the so-many-th of its
-  name, which is fixed when `ctx.step` is called, not when it is awaited. Where two steps of one
-  name are under way at a time without keys, which is which would depend on chance: an error.
-- Waiting unwinds the handler. What it waits for is written with the job's state; the job holds no
-  slot, and is called again when it may go on.
-- While a handler is on its way back to where it was, what it says (progress, log, output) has been
-  said before, and is dropped.
-- A step that failed is not done: the next attempt runs it again. Unless the handler had caught the
-  failure and gone on, which is known when it comes to its next step, or waits: then the failure is
-  part of its history, and is given to it again. It is written before another body is run.
-- The same goes for what `gather` gave it. Results are copied, once, in order: the jobs they came
-  from are kept by terms of their own and may be gone when the handler comes by again. Of a failure
-  only what the handler was told is kept: which job it was, and why. A job that failed can be
-  resumed and succeed later; a handler that has gone on is told of the failure all the same.
-- A step that may run again although the handler has gone on (`wait=False`) is noted, and written
-  with the next that is waited for, or with what the handler says. No step that the handler took in
-  line is on record before one that it came to earlier.
-- Spawning a job and noting that it was spawned are one write. So are the end of a wait and all that
-  was noted before it.
-- Events from outside are numbered by name as they come, whether anybody waits or not; the first
-  `wait_for` takes the first, the second the second. One that has waited in vain takes none.
-- Where the code has changed, the history may not fit it. That attempt then fails, names what is on
-  record, and goes no further, whatever the handler makes of the exception. It is noticed when the
-  handler comes to a step that is not on record where another is; and when it returns without having
-  come to all that are.
+- A step is identified by its operation, name and key. Without a key it is numbered by occurrence
+  among the steps of its name. The number is fixed when `ctx.step` is called, not when it is
+  awaited. If two steps of one name without keys were in progress at once, their numbers would
+  depend on chance: an error.
+- Waiting unwinds the handler. The wait is written with the job's state. The job holds no slot, and
+  the handler is called again when the wait is over.
+- During a replay, reports (progress, log, output) are dropped: they were made before.
+- A failed step is not complete: the next attempt runs it again. The exception is a failure that the
+  handler has caught and *survived*, which is known when it reaches its next step, or waits. Such a
+  failure is part of the history and is raised again in a replay. It is written before another
+  function runs.
+- The same holds for `gather`. Results are copied once, in order: the child jobs have their own
+  retention and may be gone at the next replay. Of a failure, only what the handler saw is recorded:
+  which job, and why. A failed child can be resumed and succeed later; a handler that has survived
+  the failure still sees the failure.
+- A step that may run again although the handler has gone on (`wait=False`) is written with the next
+  step that is waited for, or with the next report. No ordered step is recorded before a step that
+  the handler reached earlier.
+- Spawning a job and recording the spawn are one write. So are the end of a wait and all unwritten
+  steps before it.
+- Events are numbered by name in the order of their arrival, whether a handler waits or not. The
+  first `wait_for` takes the first event, the second takes the second. A `wait_for` that timed out
+  takes none.
+- If the code has changed, the history may not match it. The attempt then fails with an error that
+  names the recorded step, and stops there, even if the handler catches the exception. The change is
+  noticed when the handler reaches an unrecorded step in the position of a recorded one, and when it
+  returns without having reached all recorded steps.
 
-What is compared is what the handler did *in line*: itself, not in a task or thread that it started;
-with nothing else under way; not while it dealt with an error that no step gave it, nor after a step
-that left no trace because it was given up. All else (`Step.overlapped`) may have been the work of
-chance, and may be otherwise the next time: of its place nothing is concluded, nor of a step that is
-taken where such a one comes next. A step that failed without being survived, or whose next try was
-waited for, binds nobody: it is often the very code that was mended. Nor does a step that was there
-before its job was, which a fork has taken over; but no other is taken in its place. And a handler
-that was told to stop, or has asked which attempt it is, may return early.
+Only *ordered* steps are compared. A step is ordered if the handler itself reached it, not a task or
+thread that it started; if no other step was in progress; if the handler was not handling an error
+that came from no step; and if the step before it was recorded. All other steps (`Step.overlapped`)
+may depend on chance, and may differ in the next run. Nothing is concluded from their position, nor
+from a new step in the position of such a one. A step that failed and was not survived, or that
+waits for its next attempt, does not have to be reached again: often it is the very code that was
+fixed. Nor does a step that is older than its job, which a fork has copied; but no other step may
+take its position. And a handler that was interrupted, or has read its attempt number, may return
+early.
 
-To fail a job that is fine would be worse than to miss some. The same steps in another order are not
-refused: they are all done, and nothing is run again.
+Failing a correct job would be worse than missing a change. The same steps in another order are
+accepted: they are all complete, and nothing runs again.
 
-Bodies of steps run at least once: a worker may die between the end of a body and the write. Each
-step therefore has a key that is the same whenever it is tried (`ctx.step_key`), to be passed on.
+The function of a step runs at least once: a worker may die between its end and the write. Therefore
+each step has a key that is the same in every attempt (`ctx.step_key`), to pass to other systems.
 
-This module keeps the books of one attempt and does no I/O. `operations.py` says what each kind of
-step does, `context.py` who does it for handlers of either shape.
+This module holds the journal of one attempt and does no I/O. `effects.py` defines what each
+operation does, `step_runner.py` performs it for handlers on a loop and in a thread.
 """
 
 from __future__ import annotations
@@ -61,236 +64,237 @@ from dataclasses import dataclass, replace
 from coatcheck.errors import StepsChanged
 from coatcheck.model.step import Op, SentEvent, Step, StepId, StepState
 
-_WHAT_TO_DO = "Resume the job with the code it began with, or fork it from an earlier step"
-_MOST_NAMED = 3  # of those that were not come to
+_ADVICE = "Resume the job with the original code, or fork it from an earlier step"
+_MAX_NAMED = 3  # missing steps in an error message
 
 
 def _is_history(step: Step) -> bool:
-    """Tell whether the handler was given the end of a step, or waits for it."""
+    """Return whether the handler has seen the end of a step, or waits for it."""
     match step.state:
         case StepState.SUCCEEDED:
             return True
         case StepState.FAILED:
             return step.survived
         case StepState.WAITING:
-            return step.id.op is not Op.STEP  # that is one that failed, and is tried again
+            return step.id.op is not Op.STEP  # a waiting step has failed and will be retried
 
 
 def _binds(step: Step) -> bool:
-    """Tell whether the handler has to come to a step again, before any that is new."""
+    """Return whether the handler must reach a step before any new one."""
     return _is_history(step) and not step.overlapped
 
 
 @dataclass(slots=True)
 class JournalEntry:
-    """A step that the handler has come to in this attempt, and what is on record of it."""
+    """A step that the handler has reached in this attempt, and its record if there is one."""
 
     id: StepId
     seq: int
     recorded: Step | None
-    overlapped: bool  # not in line
-    caller: object  # the task or thread that came to it
-    message: int = 0  # for one that waits for an event: which of its name
+    overlapped: bool  # not ordered
+    caller: object  # the task or thread that reached it
+    event: int = 0  # for `wait_for`: the number of its event
 
 
 class Journal:
-    """The history of a job, and how far an attempt has come through it. Thread-safe."""
+    """A job's history, and how far an attempt has replayed it. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._recorded: dict[StepId, Step] = {}
-        self._ahead: dict[StepId, Step] = {}  # on record, and not come to yet
-        self._loose: deque[Step] = deque()  # of these, what need not come; others may be among them
-        self._came: Counter[tuple[Op, str]] = Counter()
+        self._ahead: dict[StepId, Step] = {}  # recorded, and not reached yet
+        self._optional: deque[Step] = deque()  # those that need not be reached; may contain others
+        self._occurrences: Counter[tuple[Op, str]] = Counter()
         self._in_progress: dict[StepId, JournalEntry] = {}
         self._unwritten: dict[int, Step] = {}
-        self._survived = False  # a failure, which is among them
+        self._failure_unwritten = False  # _unwritten contains a survived failure
         self._failures: dict[object, list[Step]] = defaultdict(list)
-        self._messages: dict[str, list[SentEvent]] = defaultdict(list)
-        self._expected: Counter[str] = Counter()
-        self._next = 0
-        self._left_no_trace = False  # the last step that the handler was done with
-        self._refused: str | None = None  # why the handler goes no further
+        self._events: dict[str, list[SentEvent]] = defaultdict(list)
+        self._events_taken: Counter[str] = Counter()
+        self._next_seq = 0
+        self._last_left_no_record = False  # of the last completed step
+        self._rejected: str | None = None  # why the attempt was rejected
 
-    def load(self, steps: Sequence[Step], messages: Sequence[SentEvent]) -> None:
-        """Take in what earlier attempts have written."""
+    def load(self, steps: Sequence[Step], events: Sequence[SentEvent]) -> None:
+        """Load the history that earlier attempts have written."""
         with self._lock:
             self._recorded = {step.id: step for step in steps}
             self._ahead = dict(self._recorded)
             loose = (step for step in steps if not _binds(step))
-            self._loose = deque(sorted(loose, key=lambda step: step.seq))
-            self._next = max((step.seq for step in steps), default=-1) + 1
-        self.learn(messages)
+            self._optional = deque(sorted(loose, key=lambda step: step.seq))
+            self._next_seq = max((step.seq for step in steps), default=-1) + 1
+        self.load_events(events)
 
-    def learn(self, messages: Sequence[SentEvent]) -> None:
-        """Take in what was sent from outside."""
+    def load_events(self, events: Sequence[SentEvent]) -> None:
+        """Replace the events that were sent to the job."""
         with self._lock:
-            self._messages.clear()
-            for message in messages:
-                self._messages[message.name].append(message)
+            self._events.clear()
+            for event in events:
+                self._events[event.name].append(event)
 
     @property
     def replaying(self) -> bool:
-        """Whether the handler is on its way back to where it was."""
+        """Whether recorded steps are still to be reached."""
         return bool(self._ahead)
 
-    def come_to(
-        self, op: Op, name: str, key: str | int | None, caller: object, *, aside: bool = False
+    def begin(
+        self, op: Op, name: str, key: str | int | None, caller: object, *, unordered: bool = False
     ) -> JournalEntry:
-        """The handler begins a step; `aside` where its place says nothing whatever else goes on."""
+        """Begin a step. If `unordered`, its position is not compared with the history."""
         with self._lock:
-            if self._refused is not None:
-                raise StepsChanged(self._refused)
+            if self._rejected is not None:
+                raise StepsChanged(self._rejected)
             step_id = self._identify(op, name, key)
             recorded = self._recorded.get(step_id)
-            in_line = not aside and not self._in_progress
-            if in_line and recorded is None:
-                self._refuse_what_does_not_fit(step_id)
+            ordered = not unordered and not self._in_progress
+            if ordered and recorded is None:
+                self._check_order(step_id)
             if step_id.key is None:
-                self._came[op, name] += 1
-            overlapped = not in_line or self._left_no_trace
-            entry = JournalEntry(step_id, self._number(recorded), recorded, overlapped, caller)
+                self._occurrences[op, name] += 1
+            overlapped = not ordered or self._last_left_no_record
+            entry = JournalEntry(step_id, self._seq_of(recorded), recorded, overlapped, caller)
             for other_entry in self._in_progress.values():
                 other_entry.overlapped = True
             self._in_progress[step_id] = entry
             self._ahead.pop(step_id, None)
-            if in_line:
-                self._left_no_trace = False
-                self._pass(recorded)
-            self._went_on(caller)
+            if ordered:
+                self._last_left_no_record = False
+                self._skip_optional(recorded)
+            self._mark_survived(caller)
             if op is Op.EVENT and not (recorded and recorded.state is StepState.FAILED):
-                entry.message = self._expected[name]
-                self._expected[name] += 1
+                entry.event = self._events_taken[name]
+                self._events_taken[name] += 1
             return entry
 
     def _identify(self, op: Op, name: str, key: str | int | None) -> StepId:
         text = None if key is None else str(key)
         number = 0
         if text is None:
-            number = self._came[op, name]
+            number = self._occurrences[op, name]
             for other in self._in_progress:
                 if (other.op, other.name, other.key) == (op, name, None):
                     raise ValueError(
-                        f"two of {op} {name!r} are under way at a time; give each a key= of its"
-                        " own, so that each can be told from the other later"
+                        f"two calls of {op} {name!r} are in progress at once; give each its own"
+                        " key=, so that a replay can tell them apart"
                     )
         step_id = StepId(op, name, text, number)
         if step_id in self._in_progress:
-            raise ValueError(f"{step_id} is under way already")
+            raise ValueError(f"{step_id} is already in progress")
         return step_id
 
-    def _number(self, recorded: Step | None) -> int:
+    def _seq_of(self, recorded: Step | None) -> int:
         if recorded is not None:
             return recorded.seq
-        self._next += 1
-        return self._next - 1
+        self._next_seq += 1
+        return self._next_seq - 1
 
-    def _refuse_what_does_not_fit(self, step_id: StepId) -> None:
-        """Raise if the handler comes, in line, to a step where another one is on record."""
+    def _check_order(self, step_id: StepId) -> None:
+        """Raise if an ordered step is new where another step is recorded."""
         if not self._ahead:
             return
         ahead = filter(_is_history, self._ahead.values())
         first = min(ahead, key=lambda step: step.seq, default=None)
         if first is not None and not first.overlapped:
-            raise self.refusal(
-                f"this job has {first.id} on record, where the code now takes {step_id}: it has"
-                f" changed since. {_WHAT_TO_DO}"
+            raise self.reject_changed(
+                f"the code has changed: this job has recorded {first.id} where the code now calls"
+                f" {step_id}. {_ADVICE}"
             )
 
-    def _pass(self, recorded: Step | None) -> None:
-        """Leave behind what need not come any more, now that the handler is further on."""
-        if not self._loose:
+    def _skip_optional(self, recorded: Step | None) -> None:
+        """Skip steps that need not be reached and are now behind the handler."""
+        if not self._optional:
             return
         if recorded is None:
-            for step in self._loose:
+            for step in self._optional:
                 if not _is_history(step):
                     self._ahead.pop(step.id, None)
-            self._loose = deque(step for step in self._loose if step.id in self._ahead)
+            self._optional = deque(step for step in self._optional if step.id in self._ahead)
         elif _binds(recorded):
-            while self._loose and self._loose[0].seq < recorded.seq:
-                self._ahead.pop(self._loose.popleft().id, None)
+            while self._optional and self._optional[0].seq < recorded.seq:
+                self._ahead.pop(self._optional.popleft().id, None)
 
-    def refusal(self, why: str) -> StepsChanged:
-        """Let the handler go no further, and return what to raise."""
-        self._refused = why
+    def reject_changed(self, why: str) -> StepsChanged:
+        """Reject all further steps of the attempt, and return the exception to raise."""
+        self._rejected = why
         return StepsChanged(why)
 
-    def check_end(self, made_at: int, *, may_be_early: bool) -> None:
-        """The handler has returned: raise StepsChanged if it should have come to more. Steps from
-        before its job was made are those of another job.
+    def check_end(self, created_at: int, *, may_return_early: bool) -> None:
+        """Raise StepsChanged if the handler has returned without reaching all steps of its job.
+
+        Steps from before the job's creation were copied by a fork, and need not be reached.
         """
         with self._lock:
-            if self._refused is not None:
-                raise StepsChanged(self._refused)
-            if may_be_early:
+            if self._rejected is not None:
+                raise StepsChanged(self._rejected)
+            if may_return_early:
                 return
             ahead = sorted(self._ahead.values(), key=lambda step: step.seq)
-        missed = [step for step in ahead if _binds(step) and step.started_at >= made_at]
-        if missed:
-            names = ", ".join(str(step.id) for step in missed[:_MOST_NAMED])
-            more = f" and {len(missed) - _MOST_NAMED} more" if len(missed) > _MOST_NAMED else ""
+        missing = [step for step in ahead if _binds(step) and step.started_at >= created_at]
+        if missing:
+            names = ", ".join(str(step.id) for step in missing[:_MAX_NAMED])
+            more = f" and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
             raise StepsChanged(
-                f"this job has {names}{more} on record, and the code has returned without coming to"
-                f" that: it has changed since. {_WHAT_TO_DO}"
+                f"the code has changed: it returned without reaching the recorded {names}{more}."
+                f" {_ADVICE}"
             )
 
-    def done_with(self, entry: JournalEntry) -> None:
-        """The handler is given the end of a step, or the step was interrupted."""
+    def complete(self, entry: JournalEntry) -> None:
+        """Mark a step as complete: the handler has got its result, or it was interrupted."""
         with self._lock:
             self._in_progress.pop(entry.id, None)
-            self._left_no_trace |= entry.id not in self._recorded
+            self._last_left_no_record |= entry.id not in self._recorded
 
-    def keep(self, step: Step) -> None:
-        """A step was written."""
+    def record(self, step: Step) -> None:
+        """Record a step that was written."""
         with self._lock:
             self._recorded[step.id] = step
 
-    def note(self, step: Step) -> None:
-        """Have a step written with the next write; nothing depends on it before."""
+    def record_later(self, step: Step) -> None:
+        """Record a step that is written with the next write."""
         with self._lock:
             self._recorded[step.id] = step
             self._unwritten[step.seq] = step
 
-    def failed(self, entry: JournalEntry, step: Step) -> None:
-        """A failure that is on record is given to the handler."""
+    def record_failure(self, entry: JournalEntry, step: Step) -> None:
+        """Record a failure that the handler is about to see."""
         with self._lock:
             self._recorded[step.id] = step
             self._failures[entry.caller].append(step)
 
-    def _went_on(self, caller: object) -> None:
+    def _mark_survived(self, caller: object) -> None:
         for step in self._failures.pop(caller, ()):
             survived = replace(step, survived=True)
             self._recorded[step.id] = survived
             self._unwritten[step.seq] = survived
-            self._survived = True
+            self._failure_unwritten = True
 
     def unwind(self) -> None:
-        """The handler waits: it has gone on after every failure it was given."""
+        """Mark all failures as survived: the handler waits, so it has gone on after them."""
         with self._lock:
             for caller in list(self._failures):
-                self._went_on(caller)
+                self._mark_survived(caller)
 
     @property
-    def went_another_way(self) -> bool:
-        """Whether the handler goes on after a failure, and that is not on record yet."""
-        return self._survived
+    def has_unwritten_failure(self) -> bool:
+        """Whether a survived failure is not written yet."""
+        return self._failure_unwritten
 
     def take_unwritten(self) -> tuple[Step, ...]:
-        """Return what was noted since the last time, in order."""
+        """Return the steps to write, in order, and forget them."""
         if not self._unwritten:
             return ()
         with self._lock:
             unwritten, self._unwritten = self._unwritten, {}
-            self._survived = False
+            self._failure_unwritten = False
         return tuple(unwritten[seq] for seq in sorted(unwritten))
 
-    def message(self, entry: JournalEntry) -> SentEvent | None:
-        """Return the event that a step waits for, if it has come."""
+    def event(self, entry: JournalEntry) -> SentEvent | None:
+        """Return the event that a step waits for, if it has arrived."""
         with self._lock:
-            messages = self._messages.get(entry.id.name, ())
-            return messages[entry.message] if entry.message < len(messages) else None
+            events = self._events.get(entry.id.name, ())
+            return events[entry.event] if entry.event < len(events) else None
 
-    def gave_up(self, entry: JournalEntry) -> None:
-        """A step waited for an event in vain: it is left to the next that waits for one."""
+    def return_event(self, entry: JournalEntry) -> None:
+        """Leave the event of a `wait_for` that timed out to the next one."""
         with self._lock:
-            self._expected[entry.id.name] -= 1
+            self._events_taken[entry.id.name] -= 1

@@ -1,7 +1,7 @@
-"""The function that a step runs: its name, and how its result is written and read.
+"""The function of a step: its name, and how its result is serialized.
 
-What a handler gets from a step is always what was written, read back, also when the body has just
-run: so it gets the same the first time and whenever it comes back.
+The handler always gets the serialized result, deserialized again, even when the function has just
+run. So the first run and every replay return the same value.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 
 class FunctionShape(NamedTuple):
-    """What there is to know of a function before it is called."""
+    """A function's properties that are needed before it is called."""
 
     name: str
-    is_async: bool  # calling it returns something to await
+    is_async: bool  # its return value is awaited
     result: TypeAdapter[Any]
 
 
 class StepFunction:
-    """A function and its arguments."""
+    """The function of a step, and its arguments."""
 
     __slots__ = ("_type", "arguments", "function", "is_async", "name")
 
@@ -36,11 +36,13 @@ class StepFunction:
         self.name, self.is_async, self._type = _shape_of(function)
 
     def write(self, value: Any) -> str:
-        """Turn what it returned into a JSON text; raises pydantic's error if it cannot."""
+        """Serialize the return value as JSON; raise pydantic's error if that is impossible."""
         return self._type.serializer.to_json(value, warnings="error").decode()
 
     def read(self, text: str) -> Any:
-        """Turn a JSON text into what it returned; raises pydantic's error if it is not that."""
+        """Deserialize a return value from JSON; raise pydantic's error if it does not match the
+        type.
+        """
         return self._type.validator.validate_json(text)
 
 
@@ -50,7 +52,7 @@ _shapes: WeakKeyDictionary[Callable[..., Any], FunctionShape] = WeakKeyDictionar
 
 
 def _shape_of(function: Callable[..., Any]) -> FunctionShape:
-    # What else can be called, such as a method, is often made anew for each call.
+    # Other callables, such as bound methods, are often created for each call.
     if type(function) is not FunctionType:
         return _look_at(function)
     shape = _shapes.get(function)
@@ -61,7 +63,7 @@ def _shape_of(function: Callable[..., Any]) -> FunctionShape:
 
 def _look_at(function: Callable[..., Any]) -> FunctionShape:
     if not callable(function):
-        raise TypeError(f"a step runs a function, not {function!r}; pass its arguments apart")
+        raise TypeError(f"ctx.step takes a function, not {function!r}; pass its arguments after it")
     plain = function
     while isinstance(plain, partial):
         plain = plain.func
@@ -80,5 +82,5 @@ def _result_type(function: Callable[..., Any]) -> TypeAdapter[Any]:
             found = _ANYTHING if wanted is Any else TypeAdapter(wanted)
             _types[function] = found
     except (NameError, TypeError, PydanticSchemaGenerationError, PydanticUserError):
-        return _ANYTHING  # not a type that can be read: plain JSON it is
+        return _ANYTHING  # not a type that pydantic can read: use plain JSON
     return found

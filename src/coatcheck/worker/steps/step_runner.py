@@ -1,15 +1,15 @@
-"""Doing what the operations of a handler ask for: on a loop, or in a thread.
+"""Performing the effects of a handler: on an event loop, or in a thread.
 
-Both kinds of host know how to run a step's body, how to ask the worker, and how to wait. To wait
-for long is to give the job up: the handler is unwound, and its outcome is `Waiting`.
+Each runner can run a step's function, send a request to the worker, and suspend. A long wait
+suspends the job: the handler is unwound, and its outcome is `Waiting`.
 
-- In a thread there is one thing at a time, so the handler is unwound at once, by an exception.
-- On a loop others may be under way beside the one that waits. The handler is unwound, by cancelling
-  its task, when all that is left of it is waiting: no operation is under way, and none has begun
-  for a moment. Until then a wait that is over goes on where it is.
+- In a thread only one effect is performed at a time, so an exception unwinds the handler at once.
+- On a loop other effects may be in progress beside the one that waits. The handler's task is
+  cancelled once only waits are left: no effect is in progress, and none has started for a moment.
+  A wait that ends before then simply continues.
 
-On the way out, in a `finally` or in an `except` that catches everything, the handler finds that
-nothing it says or does through `ctx` happens: it has not come that far.
+While it unwinds, in a `finally` or in an `except` that catches everything, the handler's calls of
+`ctx` have no effect. The next run of the handler makes them again.
 """
 
 from __future__ import annotations
@@ -28,158 +28,155 @@ from coatcheck.model.outcome import Waiting
 from coatcheck.worker.attempts.interrupts import HandlerSuspended, Interrupt, Interrupted
 from coatcheck.worker.steps.effects import (
     STEP_TIMEOUT,
-    Operation,
-    Question,
+    Effect,
+    Effects,
     RunStep,
     Suspend,
+    WorkerRequest,
     step_timeout_message,
 )
 from coatcheck.worker.steps.journal import Journal
 from coatcheck.worker.steps.step_function import StepFunction
 
-# What is waited for no longer than this is not worth giving the job up for.
+# A wait of at most this long does not suspend the job.
 SHORT_MS = 1_000
-# How long a handler on a loop has to come up with something else to do before it is unwound.
+# How long a handler on a loop may take to start another effect before it is suspended.
 QUIET_S = 0.002
 FOREVER_S = 10 * 365 * 86_400.0
 
-# The step whose body runs here.
+# The key of the step whose function runs in this context.
 step_key: contextvars.ContextVar[str] = contextvars.ContextVar("coatcheck_step_key")
 
 
-class WorkerRequests(ABC):
-    """A handler's way to its worker, from any thread."""
+class HandlerRequests(ABC):
+    """The requests of one handler to its worker. Thread-safe."""
 
     __slots__ = ()
 
     @abstractmethod
-    def ask(self, question: Question) -> Future[Any]:
-        """Ask; the answer may be StaleLease: the job is no longer this handler's."""
+    def send(self, request: WorkerRequest) -> Future[Any]:
+        """Start a request. Its future raises StaleLease if the worker has lost the job."""
 
-    async def inquire(self, question: Question) -> Any:
-        """Do the same on a loop."""
-        return await asyncio.wrap_future(self.ask(question))
+    async def perform(self, request: WorkerRequest) -> Any:
+        """Send a request from an event loop and return its response."""
+        return await asyncio.wrap_future(self.send(request))
+
+    @abstractmethod
+    def report_soon(self) -> None:
+        """Have the worker write the handler's report within a tenth of a second."""
 
     @contextlib.contextmanager
-    def limited(self, run: RunStep) -> Iterator[None]:  # noqa: ARG002 - for those that have a process
-        """Have the worker watch how long the body of a fatal step takes."""
+    def limit_step(self, run: RunStep) -> Iterator[None]:  # noqa: ARG002 - for handlers in processes
+        """Have the worker enforce the timeout of a fatal step."""
         yield
 
 
-class _Closed(WorkerRequests):
-    """The way to a worker that has done with the attempt."""
+class ClosedRequests(HandlerRequests):
+    """Rejects all requests: the attempt has ended."""
 
-    def ask(self, question: Question) -> Future[Any]:  # noqa: ARG002 - whatever it is
-        """Refuse."""
-        refused: Future[Any] = Future()
-        refused.set_exception(StaleLease("the attempt has ended"))
-        return refused
+    def send(self, request: WorkerRequest) -> Future[Any]:  # noqa: ARG002 - rejects them all
+        """Reject a request."""
+        rejected: Future[Any] = Future()
+        rejected.set_exception(StaleLease("the attempt has ended"))
+        return rejected
+
+    def report_soon(self) -> None:
+        """Do nothing."""
 
 
-CLOSED = _Closed()
+CLOSED = ClosedRequests()
 
 
-def _waiting(holds: list[Suspend]) -> Waiting:
-    times = [hold.until for hold in holds if hold.until is not None]
-    groups = tuple(hold.group for hold in holds if hold.group)
+def _waiting(suspensions: list[Suspend]) -> Waiting:
+    times = [each.until for each in suspensions if each.until is not None]
+    groups = tuple(each.group for each in suspensions if each.group)
     return Waiting(min(times, default=None), groups)
 
 
 class BlockingStepRunner:
-    """Does what the operations of a `def` handler ask for, in the handler's thread."""
+    """Performs the effects of a `def` handler, in the handler's thread."""
 
     def __init__(
         self,
-        port: WorkerRequests,
+        requests: HandlerRequests,
         journal: Journal,
         now: Callable[[], int],
         short_ms: int,
         thread: object,
     ) -> None:
-        self.port: WorkerRequests = port
+        self.requests: HandlerRequests = requests
         self._journal = journal
         self._now = now
         self._short_ms = short_ms
-        self.own = thread  # the handler's: the caller that it is itself
-        self._told = threading.Event()
-        self._why: Interrupt | None = None
+        self.handler_caller = thread  # identifies the handler itself among its callers
+        self._interrupted = threading.Event()
+        self._reason: Interrupt | None = None
         self.waiting: Waiting | None = None
 
-    def interrupt(self, why: Interrupt) -> None:
-        """Have the handler stop at its next operation."""
-        self._why = why
-        self._told.set()
+    def interrupt(self, reason: Interrupt) -> None:
+        """Stop the handler at its next effect."""
+        self._reason = reason
+        self._interrupted.set()
 
-    def caller(self) -> object:
-        """Return what tells who came to a step from others in the same handler."""
+    def current_caller(self) -> object:
+        """Return the identity of the calling thread; raise if the handler should stop."""
         self.check()
         return threading.get_ident()
 
     def check(self) -> None:
         """Raise if the handler should stop."""
-        if self._why is not None:
-            raise Interrupted(self._why)
+        if self._reason is not None:
+            raise Interrupted(self._reason)
         if self.waiting is not None:
             raise HandlerSuspended
 
-    def drive(self, operation: Operation, key: str) -> Any:
-        """Do an operation from beginning to end."""
+    def run(self, effects: Effects, key: str) -> Any:
+        """Perform effects until they return."""
         self.check()
-        answer: Any = None
+        response: Any = None
         error: Exception | None = None
-        with contextlib.closing(operation):
+        with contextlib.closing(effects):
             while True:
                 try:
-                    wanted = operation.send(answer) if error is None else operation.throw(error)
+                    effect = effects.send(response) if error is None else effects.throw(error)
                 except StopIteration as done:
                     return done.value
-                answer = error = None
+                response = error = None
                 try:
-                    answer = self._perform(wanted, key)
-                except Exception as raised:  # noqa: BLE001 - it is the operation's to deal with
+                    response = self._perform(effect, key)
+                except Exception as raised:  # noqa: BLE001 - thrown into the effects
                     error = raised
 
-    def _perform(self, wanted: Any, key: str) -> Any:
-        match wanted:
+    def _perform(self, effect: Effect, key: str) -> Any:
+        match effect:
             case RunStep():
-                return self._run(wanted, key)
+                return self._run_step(effect, key)
             case Suspend():
-                self._hold(wanted)
+                self._suspend(effect)
                 return None
-        return self.ask(wanted)
-
-    def ask(self, question: Question) -> Any:
-        """Ask the worker."""
         try:
-            return self.port.ask(question).result()
+            return self.requests.send(effect).result()
         except StaleLease:
             raise Interrupted(Interrupt.LOST) from None
 
-    def _run(self, run: RunStep, key: str) -> Any:
-        body = run.body
+    def _run_step(self, run: RunStep, key: str) -> Any:
         token = step_key.set(key)
         try:
             if run.timeout is None:
-                if body.is_async:
-                    return asyncio.run(body.function(*body.arguments))
-                return body.function(*body.arguments)
-            with self.port.limited(run):
-                return self._run_in_time(run)
+                return _call_blocking(run.function)
+            with self.requests.limit_step(run):
+                return self._run_with_timeout(run)
         finally:
             step_key.reset(token)
 
-    def _run_in_time(self, run: RunStep) -> Any:
-        body, context = run.body, contextvars.copy_context()
+    def _run_with_timeout(self, run: RunStep) -> Any:
+        context = contextvars.copy_context()
         done: Future[Any] = Future()
 
         def call() -> None:
             try:
-                if body.is_async:
-                    value = asyncio.run(body.function(*body.arguments))
-                else:
-                    value = body.function(*body.arguments)
-                done.set_result(value)
-            except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+                done.set_result(_call_blocking(run.function))
+            except BaseException as error:  # noqa: BLE001 - raised by done.result()
                 done.set_exception(error)
 
         threading.Thread(
@@ -190,146 +187,149 @@ class BlockingStepRunner:
         except TimeoutError:
             if done.done():
                 raise
-            raise _out_of_time(run) from None
+            raise _timeout_error(run) from None
 
-    def _hold(self, hold: Suspend) -> None:
-        if hold.until is not None:
-            left = hold.until - self._now()
-            if left <= self._short_ms and not hold.group:
-                self._told.wait(max(0, left) / 1000)
+    def _suspend(self, suspend: Suspend) -> None:
+        if suspend.until is not None:
+            left = suspend.until - self._now()
+            if left <= self._short_ms and not suspend.group:
+                self._interrupted.wait(max(0, left) / 1000)
                 self.check()
                 return
         self._journal.unwind()
-        self.waiting = _waiting([hold])
+        self.waiting = _waiting([suspend])
         raise HandlerSuspended
 
 
-async def _called(body: StepFunction) -> Any:
-    if body.is_async:
-        return await body.function(*body.arguments)
-    return await asyncio.to_thread(body.function, *body.arguments)
+def _call_blocking(step: StepFunction) -> Any:
+    if step.is_async:
+        return asyncio.run(step.function(*step.arguments))
+    return step.function(*step.arguments)
 
 
-async def _called_in_time(run: RunStep) -> Any:
+async def _call(step: StepFunction) -> Any:
+    if step.is_async:
+        return await step.function(*step.arguments)
+    return await asyncio.to_thread(step.function, *step.arguments)
+
+
+async def _call_with_timeout(run: RunStep) -> Any:
     limit = asyncio.timeout(run.timeout)
     try:
         async with limit:
-            return await _called(run.body)
+            return await _call(run.function)
     except TimeoutError:
         if not limit.expired():
             raise
-        raise _out_of_time(run) from None
+        raise _timeout_error(run) from None
 
 
-def _out_of_time(run: RunStep) -> Exception:
+def _timeout_error(run: RunStep) -> Exception:
     seconds = run.timeout or 0.0
     if run.fatal:
-        return Fail(STEP_TIMEOUT, step_timeout_message(run.body.name, seconds))
-    return TimeoutError(f"it took longer than {seconds:g} s")
+        return Fail(STEP_TIMEOUT, step_timeout_message(run.function.name, seconds))
+    return TimeoutError(f"the step took longer than {seconds:g} s")
 
 
 class AsyncStepRunner:
-    """Does what the operations of an `async def` handler ask for, on the handler's loop."""
+    """Performs the effects of an `async def` handler, on the handler's loop."""
 
     def __init__(
         self,
-        port: WorkerRequests,
+        requests: HandlerRequests,
         journal: Journal,
         now: Callable[[], int],
         short_ms: int,
         task: asyncio.Task[Any] | None,
     ) -> None:
-        self.port: WorkerRequests = port
+        self.requests: HandlerRequests = requests
         self._journal = journal
         self._now = now
         self._short_ms = short_ms
-        self.own = self._task = task  # the handler's: the caller that it is itself
+        # Identifies the handler itself among its callers.
+        self.handler_caller = self._task = task
         self._in_progress = 0
-        self._begun = 0
-        self._holds: list[Suspend] = []
+        self._started = 0
+        self._suspensions: list[Suspend] = []
         self.waiting: Waiting | None = None
 
-    def caller(self) -> object:
-        """Return what tells who came to a step from others in the same handler."""
-        if self.waiting is not None:  # on the way out, in a `finally`
+    def current_caller(self) -> object:
+        """Return the calling task; raise CancelledError if the handler is being unwound."""
+        if self.waiting is not None:
             raise asyncio.CancelledError
         return asyncio.current_task()
 
-    def interrupt(self, why: Interrupt) -> None:
-        """Do nothing: the handler's task is cancelled."""
+    def interrupt(self, reason: Interrupt) -> None:
+        """Do nothing: the runner of the attempt cancels the handler's task."""
 
-    async def drive(self, operation: Operation, key: str) -> Any:
-        """Do an operation from beginning to end."""
+    async def run(self, effects: Effects, key: str) -> Any:
+        """Perform effects until they return."""
         self._in_progress += 1
-        self._begun += 1
-        answer: Any = None
+        self._started += 1
+        response: Any = None
         error: Exception | None = None
         try:
             while True:
                 try:
-                    wanted = operation.send(answer) if error is None else operation.throw(error)
+                    effect = effects.send(response) if error is None else effects.throw(error)
                 except StopIteration as done:
                     return done.value
-                answer = error = None
+                response = error = None
                 try:
-                    answer = await self._perform(wanted, key)
-                except Exception as raised:  # noqa: BLE001 - it is the operation's to deal with
+                    response = await self._perform(effect, key)
+                except Exception as raised:  # noqa: BLE001 - thrown into the effects
                     error = raised
         finally:
-            operation.close()
+            effects.close()
             self._in_progress -= 1
-            if self._holds:
-                self._look_later()
+            if self._suspensions:
+                self._schedule_idle_check()
 
-    async def _perform(self, wanted: Any, key: str) -> Any:
-        match wanted:
+    async def _perform(self, effect: Effect, key: str) -> Any:
+        match effect:
             case RunStep():
-                return await self._run(wanted, key)
+                return await self._run_step(effect, key)
             case Suspend():
-                await self._hold(wanted)
+                await self._suspend(effect)
                 return None
-        return await self.ask(wanted)
-
-    async def ask(self, question: Question) -> Any:
-        """Ask the worker."""
         try:
-            return await self.port.inquire(question)
+            return await self.requests.perform(effect)
         except StaleLease:
             raise Interrupted(Interrupt.LOST) from None
 
-    async def _run(self, run: RunStep, key: str) -> Any:
+    async def _run_step(self, run: RunStep, key: str) -> Any:
         token = step_key.set(key)
         try:
             if run.timeout is None:
-                return await _called(run.body)
-            with self.port.limited(run):
-                return await _called_in_time(run)
+                return await _call(run.function)
+            with self.requests.limit_step(run):
+                return await _call_with_timeout(run)
         finally:
             step_key.reset(token)
 
-    async def _hold(self, hold: Suspend) -> None:
-        left = None if hold.until is None else max(0, hold.until - self._now()) / 1000
-        if left is not None and left * 1000 <= self._short_ms and not hold.group:
+    async def _suspend(self, suspend: Suspend) -> None:
+        left = None if suspend.until is None else max(0, suspend.until - self._now()) / 1000
+        if left is not None and left * 1000 <= self._short_ms and not suspend.group:
             await asyncio.sleep(left)
             return
-        self._holds.append(hold)
+        self._suspensions.append(suspend)
         self._in_progress -= 1
         try:
-            self._look_later()
+            self._schedule_idle_check()
             await asyncio.sleep(FOREVER_S if left is None else left)
         finally:
             self._in_progress += 1
-            self._holds = [other for other in self._holds if other is not hold]
+            self._suspensions = [other for other in self._suspensions if other is not suspend]
 
-    def _look_later(self) -> None:
-        loop = asyncio.get_running_loop()
+    def _schedule_idle_check(self) -> None:
         if self._in_progress == 0:
-            loop.call_later(QUIET_S, self._look, self._begun)
+            loop = asyncio.get_running_loop()
+            loop.call_later(QUIET_S, self._unwind_if_idle, self._started)
 
-    def _look(self, begun: int) -> None:
-        """Give the job up if nothing has begun since, and all that is left is waiting."""
-        idle = self._in_progress == 0 and self._begun == begun and bool(self._holds)
+    def _unwind_if_idle(self, started: int) -> None:
+        """Suspend the job if only waits are left and no effect has started since."""
+        idle = self._in_progress == 0 and self._started == started and bool(self._suspensions)
         if idle and self.waiting is None and self._task is not None and not self._task.done():
             self._journal.unwind()
-            self.waiting = _waiting(self._holds)
+            self.waiting = _waiting(self._suspensions)
             self._task.cancel()

@@ -10,7 +10,7 @@ import pytest
 
 from coatcheck.surfaces.ingest.chunker import chunk
 from coatcheck.surfaces.ingest.readers import UnreadableDocument, detect, office, read, reader
-from tests.surfaces.metered import BASE_S, within
+from tests.codegraph.cpu_limit import BASE_S, within
 
 from .hostile import SAMPLES, Sample
 

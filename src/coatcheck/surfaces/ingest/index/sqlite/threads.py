@@ -42,7 +42,7 @@ class Threads:
     async def erase(self) -> None:
         """Truncate the write-ahead log, which still holds deleted rows.
 
-        If the database is in use, the next call does it. See store/sqlite/secure_delete.py.
+        If the database is in use, the next call does it. See store/sqlite/maintenance.py.
         """
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._pool, self._erase)

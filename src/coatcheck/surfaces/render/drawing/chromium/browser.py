@@ -26,7 +26,7 @@ from coatcheck.sandbox import (
     SandboxAccess,
     SandboxLimits,
     confine,
-    sandbox_in_force,
+    detect_sandbox,
 )
 from coatcheck.surfaces.render.drawing.chromium.pipe import Pipe
 
@@ -151,11 +151,11 @@ def _confined(program: str, folder: Path) -> ConfinedCommand:
     return confine(
         ["/bin/sh", "-c", _START, "sh", str(_DATA_BYTES // 1024), *command],
         # Its resources are next to the program.
-        reach=SandboxAccess(read=(Path(program).resolve().parent,), write=(folder,)),
+        access=SandboxAccess(read=(Path(program).resolve().parent,), write=(folder,)),
         limits=_LIMITS,
         folder=folder,
         temporary=True,
-        strength=sandbox_in_force().strength,
+        backend=detect_sandbox().backend,
     )
 
 

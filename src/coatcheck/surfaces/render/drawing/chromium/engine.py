@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from coatcheck.sandbox import SandboxBackend, sandbox_in_force
+from coatcheck.sandbox import SandboxBackend, detect_sandbox
 from coatcheck.surfaces.render.drawing.chromium.browser import Browser
 from coatcheck.surfaces.render.drawing.chromium.page import (
     FORMULA_STYLE,
@@ -90,7 +90,7 @@ class ChromiumEngine:
         missing = _missing()
         note = ""
         if not missing:
-            says = sandbox_in_force().says
+            says = detect_sandbox().says
             note = f"{_program()}, its own sandbox off, in ours: {says}"
         return (DetectedEngine(self.name, Format.MERMAID, _version(), missing, note),)
 
@@ -169,7 +169,7 @@ def _missing() -> str:
         font_files()
     except EngineMissing as error:
         return str(error)
-    return _NO_SANDBOX if sandbox_in_force().strength is SandboxBackend.RLIMITS else ""
+    return _NO_SANDBOX if detect_sandbox().backend is SandboxBackend.RLIMITS else ""
 
 
 def _program() -> str:

@@ -1,0 +1,1 @@
+"""Encryption at rest, around any store."""
