@@ -27,7 +27,7 @@ from coatcheck.cli.server.runtime import new_event_loop, open_engine, run_proces
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.settings import Settings
-from coatcheck.store.sqlite.connection import connect
+from coatcheck.store.sqlite.database.connection import connect
 from coatcheck.worker.worker import Worker
 
 UNFINISHED = (

@@ -27,7 +27,7 @@ from coatcheck.model.job import JobInsert
 from coatcheck.model.state import State
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.settings import Settings
-from coatcheck.store.sqlite.connection import connect
+from coatcheck.store.sqlite.database.connection import connect
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker.worker import Worker
 

@@ -20,7 +20,7 @@ from benchmarks.peers import protocol
 from benchmarks.plan import Plan
 from benchmarks.results import Bar, Measure, Row
 from benchmarks.serving import Server, cpu_seconds, serving, serving_fastapi
-from coatcheck.store.sqlite.connection import connect
+from coatcheck.store.sqlite.database.connection import connect
 
 EMPTY = {"method": "GET", "path": "/healthz", "body": ""}
 CROWDS = (32, 64, 128, 256)

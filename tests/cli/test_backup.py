@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.store.sqlite.backup import back_up
+from coatcheck.store.sqlite.database.backup import back_up
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.cli.processes import run_to_end
 from tests.faults.place import sqlite_place

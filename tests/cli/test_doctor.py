@@ -14,7 +14,7 @@ from coatcheck.cli.doctor.findings import Level
 from coatcheck.sandbox import SandboxBackend, detect_sandbox
 from coatcheck.sandbox.detect import detect_users
 from coatcheck.sandbox.lockdown import Protections
-from coatcheck.store.sqlite.schema import MIGRATIONS
+from coatcheck.store.sqlite.database.schema import MIGRATIONS
 from tests.cli.diagnosis import diagnose, of_area
 from tests.cli.processes import run_to_end, running
 from tests.cli.shell import Shell

@@ -13,7 +13,7 @@ from coatcheck.errors import Gone, StoreUnavailable
 from coatcheck.model.job import DEFAULT_TENANT, Job, JobInsert
 from coatcheck.model.state import State
 from coatcheck.store.base import Store, Topic
-from coatcheck.store.signals import LoopSignal, SignalHub
+from coatcheck.store.shared.signals import LoopSignal, SignalHub
 
 
 class ChangingStore:

@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from coatcheck.store.sqlite.database.transaction import Urgency
 from coatcheck.store.sqlite.store import SQLiteStore
-from coatcheck.store.sqlite.transaction import Urgency
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import pytest
 
 from coatcheck.clock import SystemClock
 from coatcheck.errors import StoreUnavailable
-from coatcheck.store.sqlite import batches
+from coatcheck.store.sqlite.operations import batches
 from tests.http.arrange import StoppedClock, StoredJobs
 
 pytestmark = pytest.mark.anyio

@@ -27,8 +27,8 @@ from unittest.mock import patch
 import asyncpg
 
 from coatcheck.store.base import Topic
-from coatcheck.store.postgres import database
-from coatcheck.store.postgres.claimer import Claimer
+from coatcheck.store.postgres.claims.claimer import Claimer
+from coatcheck.store.postgres.database import pool as database
 from coatcheck.store.postgres.store import PostgresStore
 from tests.postgres.at_rest import check
 from tests.postgres.scenarios import SCENARIOS, Scenario

@@ -12,7 +12,7 @@ from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import Cancelled, Errored, Outcome, Released, Succeeded, Waiting
 from coatcheck.model.step import Op, StepId, child_finished, event_sent
 from coatcheck.store.base import Idempotency
-from coatcheck.store.postgres import job_operations
+from coatcheck.store.postgres.operations import jobs as job_operations
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.rekey import TextChange
 from coatcheck.testing.conformance.arrange import (

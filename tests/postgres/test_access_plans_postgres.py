@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.postgres.database.statements import Statements
 from tests.postgres.test_delivery_plans_postgres import Explainer
 
 SCHEMA = f"access_{os.getpid()}"

@@ -13,7 +13,7 @@ from coatcheck.model.outcome import Errored, Outcome, Released, Succeeded, Waiti
 from coatcheck.model.state import State
 from coatcheck.model.transition import JobStatus
 from coatcheck.store.base import JobFilter, Report, Settlement
-from coatcheck.store.postgres import job_operations
+from coatcheck.store.postgres.operations import jobs as job_operations
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import BOOM, NOW, WORKER, new_job, worker_info
 

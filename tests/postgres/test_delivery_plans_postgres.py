@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg import sql as compose
 
-from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.postgres.database.statements import Statements
 
 JOBS = 40_000
 LANES = 201

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psycopg
 
-from coatcheck.store.sqlite.schema import MIGRATIONS
+from coatcheck.store.sqlite.database.schema import MIGRATIONS
 from tests.cli.diagnosis import diagnose, of_area
 from tests.cli.processes import run_to_end
 

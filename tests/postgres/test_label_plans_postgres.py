@@ -13,8 +13,8 @@ from psycopg import sql as compose
 from coatcheck.ids import first_ulid_at
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
+from coatcheck.store.postgres.database.statements import Statements
 from coatcheck.store.postgres.list_query import list_query
-from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import new_job
 

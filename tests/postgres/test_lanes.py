@@ -12,8 +12,8 @@ import pytest
 
 from coatcheck.model.outcome import Errored, Released, Succeeded
 from coatcheck.store.base import Settlement, Topic
-from coatcheck.store.postgres import claim_cursor
-from coatcheck.store.postgres.claim_cursor import ClaimCursor
+from coatcheck.store.postgres.claims import cursor as claim_cursor
+from coatcheck.store.postgres.claims.cursor import ClaimCursor
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import (
     BOOM,

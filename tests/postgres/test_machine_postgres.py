@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from coatcheck.errors import CoatcheckError
 from coatcheck.store.base import Store
-from coatcheck.store.postgres.claim_cursor import SLOW_S, ClaimCursor
+from coatcheck.store.postgres.claims.cursor import SLOW_S, ClaimCursor
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.machine import StoreMachine

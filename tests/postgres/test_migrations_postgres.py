@@ -14,10 +14,10 @@ import pytest
 from coatcheck.errors import ConfigurationError, NotFound, SchemaTooNew, StoreError
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.store.base import JobFilter
-from coatcheck.store.migrations import Migration, load_migrations
-from coatcheck.store.postgres.schema import migrate
-from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.postgres.database.schema import migrate
+from coatcheck.store.postgres.database.statements import Statements
 from coatcheck.store.postgres.store import PostgresStore
+from coatcheck.store.shared.migrations import Migration, load_migrations
 from coatcheck.testing.conformance.arrange import NOW, WORKER, claimed_ids, new_job, worker_info
 
 from .another_process import another_process

@@ -19,7 +19,7 @@ from coatcheck.model.job import DEFAULT_TENANT, JobInsert
 from coatcheck.model.outcome import Released, Succeeded
 from coatcheck.model.state import State
 from coatcheck.store.base import Settlement, Topic
-from coatcheck.store.postgres import database
+from coatcheck.store.postgres.database import pool as database
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import (
     NOW,

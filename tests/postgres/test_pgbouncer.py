@@ -16,7 +16,7 @@ from coatcheck.model.outcome import Succeeded
 from coatcheck.model.state import State
 from coatcheck.settings import Settings
 from coatcheck.store.base import Settlement, Topic
-from coatcheck.store.postgres.database import is_pooled
+from coatcheck.store.postgres.database.pool import is_pooled
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import (
     NOW,

@@ -18,9 +18,9 @@ from psycopg import sql as compose
 from coatcheck.ids import first_ulid_at
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
-from coatcheck.store.postgres.column_encoding import as_texts
+from coatcheck.store.postgres.database.column_encoding import as_texts
+from coatcheck.store.postgres.database.statements import Statements
 from coatcheck.store.postgres.list_query import list_query
-from coatcheck.store.postgres.statements import Statements
 
 JOBS = 60_000
 NOW = 1_700_000_000_000

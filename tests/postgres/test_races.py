@@ -16,7 +16,7 @@ from coatcheck.model.job import Failure, Lease
 from coatcheck.model.outcome import GaveUp, Outcome, Released, Succeeded
 from coatcheck.model.step import Op, StepId
 from coatcheck.store.base import Report, Settlement
-from coatcheck.store.postgres import database
+from coatcheck.store.postgres.database import pool as database
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import (
     NOW,

@@ -15,7 +15,7 @@ from coatcheck.model.job import DEFAULT_TENANT, Lease
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.step import Op, Step, StepId, StepState
 from coatcheck.store.base import Report, Settlement
-from coatcheck.store.postgres import job_operations
+from coatcheck.store.postgres.operations import jobs as job_operations
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import NOW, WORKER, new_job, worker_info
 

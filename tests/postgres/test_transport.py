@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
-from coatcheck.store.postgres.column_encoding import NOTHING, SEPARATOR, as_texts
+from coatcheck.store.postgres.database.column_encoding import NOTHING, SEPARATOR, as_texts
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import NOW, new_job
 

@@ -10,7 +10,7 @@ import pytest
 
 from coatcheck.model.job import DEFAULT_TENANT, Progress
 from coatcheck.store.base import Report, Signal, Topic
-from coatcheck.store.postgres import notify
+from coatcheck.store.postgres.database import notify
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import NOW, WORKER, new_job, run_job, worker_info
 

@@ -11,8 +11,9 @@ from coatcheck.model.outcome import Succeeded, Waiting
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import child_finished
 from coatcheck.store.base import Settlement
-from coatcheck.store.postgres import job_operations, waiters
-from coatcheck.store.postgres.job_operations import SettleEffects, key_of
+from coatcheck.store.postgres.operations import jobs as job_operations
+from coatcheck.store.postgres.operations import waiters
+from coatcheck.store.postgres.operations.jobs import SettleEffects, key_of
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import (
     NOW,

@@ -24,7 +24,7 @@ from coatcheck.ids import UlidGenerator
 from coatcheck.model.job import DEFAULT_TENANT, JobInsert
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import JobFilter, Topic
-from coatcheck.store.sqlite.locks import FileLock, LivenessLocks
+from coatcheck.store.sqlite.database.locks import FileLock, LivenessLocks
 from coatcheck.store.sqlite.store import SQLiteStore
 
 NOW = 1_700_000_000_000

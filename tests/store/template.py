@@ -10,7 +10,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from coatcheck.store.sqlite.schema import migrate_file
+from coatcheck.store.sqlite.database.schema import migrate_file
 
 
 def migrated(path: Path) -> Path:

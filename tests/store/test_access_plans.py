@@ -12,9 +12,9 @@ import apsw
 import pytest
 
 from coatcheck.model.access import ApiKey, Tenant
-from coatcheck.store.rows import read_key, read_tenant
-from coatcheck.store.sqlite.schema import MIGRATIONS, migrate
-from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.shared.rows import read_key, read_tenant
+from coatcheck.store.sqlite.database.schema import MIGRATIONS, migrate
+from coatcheck.store.sqlite.database.statements import SQL
 
 _FILL = """
 WITH RECURSIVE number (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM number WHERE n < 19999)

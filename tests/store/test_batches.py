@@ -13,10 +13,10 @@ import pytest
 from coatcheck.errors import CoatcheckError
 from coatcheck.model.job import DEFAULT_TENANT, JobInsert
 from coatcheck.store.base import JobFilter
-from coatcheck.store.sqlite import batches
-from coatcheck.store.sqlite.connection import connect
+from coatcheck.store.sqlite.database.connection import connect
+from coatcheck.store.sqlite.database.transaction import Operation, Transaction
+from coatcheck.store.sqlite.operations import batches
 from coatcheck.store.sqlite.store import SQLiteStore
-from coatcheck.store.sqlite.transaction import Operation, Transaction
 from tests.store.another_process import NOW, new_job
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ from typing import Any
 import apsw
 import pytest
 
-from coatcheck.store.sqlite.schema import migrate
-from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.database.schema import migrate
+from coatcheck.store.sqlite.database.statements import SQL
 
 _FILL = """
 WITH RECURSIVE number (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM number WHERE n < 39999)

@@ -12,9 +12,9 @@ import apsw
 import pytest
 
 from coatcheck.errors import StoreUnavailable
-from coatcheck.store.sqlite.connection import connect
-from coatcheck.store.sqlite.inline_commit import QUICK_SECONDS
-from coatcheck.store.sqlite.reader import Reader
+from coatcheck.store.sqlite.database.connection import connect
+from coatcheck.store.sqlite.database.inline_commit import QUICK_SECONDS
+from coatcheck.store.sqlite.database.reader import Reader
 
 pytestmark = pytest.mark.anyio
 

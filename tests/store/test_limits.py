@@ -9,12 +9,12 @@ import apsw
 import pytest
 
 from coatcheck.model.limit import Limit
-from coatcheck.store.fairness import RoundRobin
-from coatcheck.store.sqlite import claim
-from coatcheck.store.sqlite.schema import migrate
-from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.shared.fairness import RoundRobin
+from coatcheck.store.sqlite.database.schema import migrate
+from coatcheck.store.sqlite.database.statements import SQL
+from coatcheck.store.sqlite.database.transaction import Transaction
+from coatcheck.store.sqlite.operations import claim
 from coatcheck.store.sqlite.store import SQLiteStore
-from coatcheck.store.sqlite.transaction import Transaction
 from coatcheck.testing.conformance.arrange import NOW, WORKER
 
 from .limited_process import check, fill, run_processes

@@ -5,7 +5,7 @@ import pytest
 
 from coatcheck.errors import ConfigurationError, StoreUnavailable
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.sqlite.locks import FileLock, LivenessLocks, refuse_network_filesystem
+from coatcheck.store.sqlite.database.locks import FileLock, LivenessLocks, refuse_network_filesystem
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.store.another_process import NOW, AnotherProcess
 

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coatcheck.model.job import DEFAULT_TENANT, JobInsert, Terms
-from coatcheck.store.sqlite import bulk_insert, job_operations
-from coatcheck.store.sqlite import writer as writer_module
-from coatcheck.store.sqlite.schema import migrate
+from coatcheck.store.sqlite.database import writer as writer_module
+from coatcheck.store.sqlite.database.schema import migrate
+from coatcheck.store.sqlite.database.transaction import Transaction
+from coatcheck.store.sqlite.operations import bulk_insert
+from coatcheck.store.sqlite.operations import jobs as job_operations
 from coatcheck.store.sqlite.store import SQLiteStore
-from coatcheck.store.sqlite.transaction import Transaction
 from coatcheck.testing.conformance.arrange import NOW, new_job
 
 pytestmark = pytest.mark.anyio

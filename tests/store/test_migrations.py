@@ -6,8 +6,8 @@ import apsw
 import pytest
 
 from coatcheck.errors import ConfigurationError, SchemaTooNew
-from coatcheck.store.migrations import Migration, load_migrations, pending
-from coatcheck.store.sqlite.schema import MIGRATIONS, applied_number, migrate
+from coatcheck.store.shared.migrations import Migration, load_migrations, pending
+from coatcheck.store.sqlite.database.schema import MIGRATIONS, applied_number, migrate
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.store.another_process import AnotherProcess
 

@@ -10,7 +10,7 @@ from coatcheck.errors import Conflict, IllegalTransition
 from coatcheck.model.job import Failure, Terms
 from coatcheck.model.outcome import Errored, Released
 from coatcheck.model.transition import cancel_asked, created, settled
-from coatcheck.store.sqlite.locks import LivenessLocks
+from coatcheck.store.sqlite.database.locks import LivenessLocks
 from coatcheck.store.sqlite.store import SQLiteStore
 
 pytestmark = pytest.mark.anyio

@@ -17,9 +17,9 @@ import pytest
 from coatcheck.ids import first_ulid_at
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
+from coatcheck.store.sqlite.database.schema import migrate
+from coatcheck.store.sqlite.database.statements import SQL
 from coatcheck.store.sqlite.list_query import list_query
-from coatcheck.store.sqlite.schema import migrate
-from coatcheck.store.sqlite.statements import SQL
 
 JOBS = 60_000
 NOW = 1_700_000_000_000

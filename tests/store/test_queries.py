@@ -10,15 +10,14 @@ import apsw.ext
 import pytest
 
 from coatcheck.store.base import JobFilter
-from coatcheck.store.queries import Queries
+from coatcheck.store.shared.queries import Queries
+from coatcheck.store.sqlite.database.schema import migrate
+from coatcheck.store.sqlite.database.statements import SQL
 from coatcheck.store.sqlite.list_query import list_query
-from coatcheck.store.sqlite.schema import migrate
-from coatcheck.store.sqlite.statements import SQL
 
 SOURCES = [
     entry.read_text(encoding="utf-8")
-    for entry in files("coatcheck.store.sqlite").iterdir()
-    if entry.name.endswith(".py")
+    for entry in Path(str(files("coatcheck.store.sqlite"))).rglob("*.py")
 ]
 
 

@@ -3,7 +3,7 @@
 import itertools
 from unittest.mock import patch
 
-from coatcheck.store.sqlite.inline_commit import (
+from coatcheck.store.sqlite.database.inline_commit import (
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
     QUICK_SECONDS,

@@ -11,7 +11,7 @@ import pytest
 
 from coatcheck.model.job import Progress
 from coatcheck.store.base import Report, Topic
-from coatcheck.store.sqlite.connection import connect
+from coatcheck.store.sqlite.database.connection import connect
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.conformance.arrange import WORKER, run_job, worker_info
 from tests.store.another_process import NOW, AnotherProcess, new_job
@@ -129,7 +129,7 @@ async def test_a_commit_before_the_first_poll_is_not_missed(
         assert committed.wait(LONG)
         return connect(*arguments, **fields)
 
-    monkeypatch.setattr("coatcheck.store.sqlite.wakeups.connect", connect_late)
+    monkeypatch.setattr("coatcheck.store.sqlite.database.wakeups.connect", connect_late)
     with AnotherProcess("submit", database) as other:
         assert await asyncio.to_thread(other.says) == "open"
         signal = store.subscribe(Topic.WORK)

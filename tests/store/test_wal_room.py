@@ -8,8 +8,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from coatcheck.store.sqlite.connection import connect
-from coatcheck.store.sqlite.wal_preallocation import (
+from coatcheck.store.sqlite.database.connection import connect
+from coatcheck.store.sqlite.database.wal_preallocation import (
     FEW_PAGES,
     LEAST_PAGES,
     PAGE_BYTES,

@@ -11,11 +11,11 @@ import pytest
 
 from coatcheck.errors import Conflict, StoreError, StoreUnavailable
 from coatcheck.store.base import Topic
-from coatcheck.store.sqlite import inline_commit
-from coatcheck.store.sqlite import writer as writer_module
-from coatcheck.store.sqlite.locks import FileLock
-from coatcheck.store.sqlite.transaction import Operation, Transaction, Urgency
-from coatcheck.store.sqlite.writer import Writer
+from coatcheck.store.sqlite.database import inline_commit
+from coatcheck.store.sqlite.database import writer as writer_module
+from coatcheck.store.sqlite.database.locks import FileLock
+from coatcheck.store.sqlite.database.transaction import Operation, Transaction, Urgency
+from coatcheck.store.sqlite.database.writer import Writer
 from tests.store.another_process import AnotherProcess
 
 pytestmark = pytest.mark.anyio

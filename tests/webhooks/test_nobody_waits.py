@@ -22,8 +22,8 @@ from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.store.base import Store
 from coatcheck.store.postgres.store import PostgresStore
+from coatcheck.store.sqlite.database.transaction import Urgency
 from coatcheck.store.sqlite.store import SQLiteStore
-from coatcheck.store.sqlite.transaction import Urgency
 from tests.webhooks.conftest import app, delivering
 from tests.webhooks.receiver import Answer, Receiver, receiving
 

@@ -14,7 +14,7 @@ from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Op, Step, StepState
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import LimitUsage, QueueStatus, Store
-from coatcheck.store.fairness import kind_in_lanes
+from coatcheck.store.shared.fairness import kind_in_lanes
 
 # Positions are exact up to here.
 MAX_POSITION = 1_000

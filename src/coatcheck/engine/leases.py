@@ -18,7 +18,7 @@ from coatcheck.model.outcome import Succeeded
 from coatcheck.model.payload import fits_inline
 from coatcheck.model.share import HeldSlots
 from coatcheck.store.base import ClaimResult, Report, Settlement, Store
-from coatcheck.store.fairness import names_in_lanes
+from coatcheck.store.shared.fairness import names_in_lanes
 
 if TYPE_CHECKING:
     from coatcheck.engine.maintenance.metrics import Metrics

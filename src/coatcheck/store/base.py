@@ -50,11 +50,11 @@ from coatcheck.store.jobs import (
     JobStore,
 )
 from coatcheck.store.maintenance import MaintenanceStore, SweepResult
-from coatcheck.store.migrations import Migration
 from coatcheck.store.queues import QueueStatus, QueueStore
 from coatcheck.store.records import RecordStore
 from coatcheck.store.rekey import RekeyStore
 from coatcheck.store.schedules import ScheduleStore
+from coatcheck.store.shared.migrations import Migration
 from coatcheck.store.webhooks import WebhookStore
 from coatcheck.store.workers import (
     NO_LIMITS,

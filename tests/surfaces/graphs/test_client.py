@@ -1,4 +1,4 @@
-"""The client of the surface, against a real server and against one that has its moods."""
+"""The client of the surface, against a real server and against a scripted one."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def soon(seconds: float) -> None:
-    """Come back sooner than the server says."""
+    """Sleep less than the server says."""
     threading.Event().wait(min(seconds, 0.2))
 
 
-def test_a_graph_is_made(server: str, tmp_path: Path) -> None:
+def test_client_makes_graphs(server: str, tmp_path: Path) -> None:
     path = tmp_path / "code.zip"
     path.write_bytes(zipped())
     with GraphClient(server, sleep=soon) as client:
@@ -50,7 +50,7 @@ def test_a_graph_is_made(server: str, tmp_path: Path) -> None:
             client.make(zipped(), idempotency_key="\0")
 
 
-def test_log_lines_say_which_request_they_are_about(tmp_path: Path) -> None:  # G34
+def test_log_lines_carry_the_correlation_id(tmp_path: Path) -> None:  # G34
     (tmp_path / "given").mkdir()
     (tmp_path / "given" / "tree_sitter_python.py").write_text(
         "def language():\n    raise ValueError('broken')\n"
@@ -68,20 +68,20 @@ def test_log_lines_say_which_request_they_are_about(tmp_path: Path) -> None:  # 
     assert [line["correlation_id"] for line in lines] == ["the-request"] * 2
 
 
-class Moody:
+class ScriptedServer:
     """A server that answers what it is told to, and remembers what it was sent."""
 
     def __init__(self, *answers: tuple[int, dict[str, Any], dict[str, str]] | None) -> None:
         self.sent: list[int] = []
         self.keys: set[str] = set()
         left = list(answers)
-        moody = self
+        scripted = self
 
         class Answering(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 length = int(self.headers.get("content-length", "0"))
-                moody.sent.append(len(self.rfile.read(length)))
-                moody.keys.add(self.headers["idempotency-key"])
+                scripted.sent.append(len(self.rfile.read(length)))
+                scripted.keys.add(self.headers["idempotency-key"])
                 answer = left.pop(0) if len(left) > 1 else left[0]
                 if answer is None:
                     self.connection.close()
@@ -108,7 +108,7 @@ class Moody:
         self._thread = threading.Thread(target=self._server.serve_forever)
         self._thread.start()
 
-    def __enter__(self) -> Moody:
+    def __enter__(self) -> ScriptedServer:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -127,53 +127,64 @@ def pending(**more: Any) -> Said:
 DONE: Said = (200, {"status": "completed", "jobId": "graph_1", "result": {"nodes": []}}, {})
 
 
-def test_the_archive_is_sent_until_there_is_an_answer() -> None:  # G36
+def test_archive_is_sent_until_the_server_answers() -> None:  # G36
     pauses: list[float] = []
     busy = (503, {"message": "away"}, {"Retry-After": "7"})
     gone: Said = (404, {"message": "no such key"}, {})
     answers = (None, busy, pending(retryAfter=3), pending(), gone, pending(retryAfter=1), DONE)
-    with Moody(*answers) as moody, GraphClient(moody.url, sleep=pauses.append) as client:
+    with (
+        ScriptedServer(*answers) as scripted,
+        GraphClient(scripted.url, sleep=pauses.append) as client,
+    ):
         assert client.make(b"archive", "call") == {"nodes": []}
-        assert [bool(size) for size in moody.sent] == [True, True, True, False, False, True, False]
+        assert [bool(size) for size in scripted.sent] == [
+            True,
+            True,
+            True,
+            False,
+            False,
+            True,
+            False,
+        ]
         assert pauses == [10, 7, 3, 10, 0, 1]
-        assert len(moody.keys) == 1
+        assert len(scripted.keys) == 1
 
 
-def test_an_archive_can_be_handed_in_alone() -> None:
+def test_submit_repeats_lost_responses() -> None:
     pauses: list[float] = []
     busy = (503, {"message": "away"}, {"Retry-After": "7"})
-    with Moody(None, busy, pending()) as moody:
-        with GraphClient(moody.url, sleep=pauses.append) as client:
-            assert client.hand_in(b"archive", "call", "mine") == "graph_1"
-        assert (len(moody.sent), moody.keys, pauses) == (3, {"mine"}, [1, 7])
+    with ScriptedServer(None, busy, pending()) as scripted:
+        with GraphClient(scripted.url, sleep=pauses.append) as client:
+            assert client.submit(b"archive", "call", "mine") == "graph_1"
+        assert (len(scripted.sent), scripted.keys, pauses) == (3, {"mine"}, [1, 7])
     for answer, kind in ((busy, StoreUnavailable), (None, Unreachable)):
         with (
-            Moody(answer) as moody,
-            GraphClient(moody.url, sleep=lambda _: None) as client,
+            ScriptedServer(answer) as scripted,
+            GraphClient(scripted.url, sleep=lambda _: None) as client,
             pytest.raises(kind),
         ):
-            client.hand_in(b"archive", "call", "mine")
+            client.submit(b"archive", "call", "mine")
 
 
-def test_it_does_not_wait_for_ever() -> None:  # G36
+def test_client_gives_up_after_its_timeout() -> None:  # G36
     assert (TIMEOUT_S, ATTEMPTS) == (900, 90)
     pauses: list[float] = []
     with (
-        Moody(pending(retryAfter=1)) as moody,
-        GraphClient(moody.url, sleep=pauses.append) as client,
+        ScriptedServer(pending(retryAfter=1)) as scripted,
+        GraphClient(scripted.url, sleep=pauses.append) as client,
     ):
         with pytest.raises(TimeoutError, match="under the key mine"):
             client.make(b"archive", idempotency_key="mine")
-        assert (len(moody.sent), len(pauses)) == (90, 90)
+        assert (len(scripted.sent), len(pauses)) == (90, 90)
         with pytest.raises(TimeoutError):
             client.make(b"archive", timeout=0.5)
 
 
-def test_what_is_refused_is_said() -> None:
+def test_error_responses_raise() -> None:
     for status, kind in ((401, Unauthorized), (413, InvalidInput), (503, StoreUnavailable)):
         with (
-            Moody((status, {"message": "no"}, {})) as moody,
-            GraphClient(moody.url, sleep=lambda _: None) as client,
+            ScriptedServer((status, {"message": "no"}, {})) as scripted,
+            GraphClient(scripted.url, sleep=lambda _: None) as client,
             pytest.raises(kind, match="no"),
         ):
             client.make(b"archive", attempts=3)

@@ -15,7 +15,7 @@ from coatcheck.crypto.secret_refs import resolve
 from coatcheck.errors import ConfigurationError
 from coatcheck.logs import configure_logging
 from coatcheck.settings import load_settings
-from coatcheck.store.sqlite.backup import back_up
+from coatcheck.store.sqlite.database.backup import back_up
 from coatcheck.surfaces.ingest.index.open import search_file
 
 

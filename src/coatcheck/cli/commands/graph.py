@@ -92,7 +92,7 @@ def _make(
         )
         # By the surface's own call: what it is sent is kept for an hour, whatever happens to us.
         with GraphClient(api.url, api_key) as graphs:
-            job_id = graphs.hand_in(path, kind, f"cli-{uuid.uuid4()}")
+            job_id = graphs.submit(path, kind, f"cli-{uuid.uuid4()}")
     job = follow(api, job_id, timeout)
     if job["finished_at"] is None:
         complain(f"job {job['id']} is still {job['state']}; it goes on")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
 from coatcheck.errors import ConfigurationError
-from coatcheck.store.sqlite.locks import refuse_network_filesystem
+from coatcheck.store.sqlite.database.locks import refuse_network_filesystem
 
 AREA = "disk"
 GIB = 1024**3

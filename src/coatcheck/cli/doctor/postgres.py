@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import asyncpg
 
-from coatcheck.store.migrations import Migration, pending
-from coatcheck.store.postgres.database import connect, translate
-from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.postgres.database.pool import connect, translate
+from coatcheck.store.postgres.database.statements import Statements
+from coatcheck.store.shared.migrations import Migration, pending
 
 
 class PostgresFacts(NamedTuple):

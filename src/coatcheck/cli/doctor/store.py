@@ -15,10 +15,10 @@ from coatcheck.cli.doctor.state import StoreFacts, read_inside
 from coatcheck.crypto.secret_refs import resolve
 from coatcheck.errors import CoatcheckError, ConfigurationError, StoreUnavailable
 from coatcheck.settings import Settings
-from coatcheck.store.migrations import Migration, pending
 from coatcheck.store.open import store_for
-from coatcheck.store.sqlite.connection import connect, translate
-from coatcheck.store.sqlite.schema import MIGRATIONS, applied_number
+from coatcheck.store.shared.migrations import Migration, pending
+from coatcheck.store.sqlite.database.connection import connect, translate
+from coatcheck.store.sqlite.database.schema import MIGRATIONS, applied_number
 
 AREA = "store"
 _WRONG = "correct COATCHECK_DATABASE (--database)"

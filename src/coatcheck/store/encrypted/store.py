@@ -27,9 +27,9 @@ from coatcheck.store.encrypted.plain import PlainJobs, PlainWorkers
 from coatcheck.store.encrypted.secrets import EncryptedWebhooks, SecretKeys
 from coatcheck.store.files import FileStore
 from coatcheck.store.jobs import JobStore
-from coatcheck.store.migrations import Migration
 from coatcheck.store.records import RecordStore
 from coatcheck.store.schedules import ScheduleStore
+from coatcheck.store.shared.migrations import Migration
 from coatcheck.store.webhooks import WebhookStore
 from coatcheck.store.workers import WorkerStore
 

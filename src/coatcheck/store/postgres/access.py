@@ -12,9 +12,9 @@ from coatcheck.model.audit import AuditEntry
 from coatcheck.model.usage import Usage
 from coatcheck.store.access import AccessState
 from coatcheck.store.postgres import audit as audit_log
-from coatcheck.store.postgres.database import Database
-from coatcheck.store.postgres.statements import Statements
-from coatcheck.store.rows import (
+from coatcheck.store.postgres.database.pool import Database
+from coatcheck.store.postgres.database.statements import Statements
+from coatcheck.store.shared.rows import (
     MINUTE_MS,
     RUNNING,
     WAITING,

@@ -6,9 +6,9 @@ from typing import Any
 
 from coatcheck.model.audit import AuditEntry
 from coatcheck.store.audit import AuditFilter
-from coatcheck.store.postgres.database import Database
-from coatcheck.store.postgres.statements import Statements
-from coatcheck.store.rows import audit_values, read_audit
+from coatcheck.store.postgres.database.pool import Database
+from coatcheck.store.postgres.database.statements import Statements
+from coatcheck.store.shared.rows import audit_values, read_audit
 
 
 async def record(db: Any, sql: Statements, entry: AuditEntry | None) -> None:

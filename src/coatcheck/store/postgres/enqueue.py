@@ -14,8 +14,8 @@ from typing import Any
 from coatcheck.errors import ConfigurationError
 from coatcheck.model import transition as rules
 from coatcheck.model.job import JobInsert
-from coatcheck.store.postgres.statements import check_schema_name
-from coatcheck.store.rows import NEW_JOB_COLUMNS, new_job_row
+from coatcheck.store.postgres.database.statements import check_schema_name
+from coatcheck.store.shared.rows import NEW_JOB_COLUMNS, new_job_row
 
 
 def enqueue(connection: Any, job: JobInsert, now: int, schema: str) -> Any:

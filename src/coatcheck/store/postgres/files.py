@@ -9,10 +9,11 @@ from coatcheck.model.job import Lease
 from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.upload import StoredUpload
 from coatcheck.store.base import Topic
-from coatcheck.store.postgres import blobs, job_operations
-from coatcheck.store.postgres.database import Database
-from coatcheck.store.postgres.notify import Notifications
-from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.postgres.database.notify import Notifications
+from coatcheck.store.postgres.database.pool import Database
+from coatcheck.store.postgres.database.statements import Statements
+from coatcheck.store.postgres.operations import blobs
+from coatcheck.store.postgres.operations import jobs as job_operations
 
 
 class PostgresFiles:

@@ -21,16 +21,17 @@ from coatcheck.store.jobs import (
     Idempotency,
     JobFilter,
 )
-from coatcheck.store.postgres import commands, job_operations
 from coatcheck.store.postgres.access import the_one_epoch
-from coatcheck.store.postgres.after_commit import AfterCommit, WorkNotifier
-from coatcheck.store.postgres.coalesce import Coalescer
-from coatcheck.store.postgres.database import Database
-from coatcheck.store.postgres.idempotency import KeyedSubmission, submit_once
+from coatcheck.store.postgres.database.coalesce import Coalescer
+from coatcheck.store.postgres.database.notify import Notifications
+from coatcheck.store.postgres.database.pool import Database
+from coatcheck.store.postgres.database.statements import Statements
 from coatcheck.store.postgres.list_query import list_query
-from coatcheck.store.postgres.notify import Notifications
-from coatcheck.store.postgres.statements import Statements
-from coatcheck.store.rows import read_event, read_job, read_step
+from coatcheck.store.postgres.operations import commands
+from coatcheck.store.postgres.operations import jobs as job_operations
+from coatcheck.store.postgres.operations.after_commit import AfterCommit, WorkNotifier
+from coatcheck.store.postgres.operations.idempotency import KeyedSubmission, submit_once
+from coatcheck.store.shared.rows import read_event, read_job, read_step
 
 
 class PostgresJobs:

@@ -11,7 +11,7 @@ from typing import Any
 
 from coatcheck.ids import first_ulid_at
 from coatcheck.store.base import JobFilter
-from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.postgres.database.statements import Statements
 
 
 def list_query(sql: Statements, which: JobFilter) -> tuple[str, tuple[Any, ...]]:

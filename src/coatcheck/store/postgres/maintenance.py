@@ -8,11 +8,13 @@ from typing import Any
 from coatcheck.model import transition as rules
 from coatcheck.store.base import Topic
 from coatcheck.store.maintenance import SweepResult
-from coatcheck.store.postgres import blobs, commands, job_operations, webhooks
-from coatcheck.store.postgres.after_commit import AfterCommit, WorkNotifier
-from coatcheck.store.postgres.database import Database
-from coatcheck.store.postgres.notify import Notifications
-from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.postgres import webhooks
+from coatcheck.store.postgres.database.notify import Notifications
+from coatcheck.store.postgres.database.pool import Database
+from coatcheck.store.postgres.database.statements import Statements
+from coatcheck.store.postgres.operations import blobs, commands
+from coatcheck.store.postgres.operations import jobs as job_operations
+from coatcheck.store.postgres.operations.after_commit import AfterCommit, WorkNotifier
 
 # The most rows that one step of a sweep touches.
 SWEEP_LIMIT = 200

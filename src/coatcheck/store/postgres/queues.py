@@ -13,11 +13,11 @@ from typing import Any
 
 from coatcheck.model.job import Job
 from coatcheck.store.base import QueueStatus
-from coatcheck.store.fairness import kind_in_lanes, priority_in_lanes
-from coatcheck.store.postgres.after_commit import WorkNotifier
-from coatcheck.store.postgres.database import Database
-from coatcheck.store.postgres.statements import Statements
-from coatcheck.store.rows import read_queue
+from coatcheck.store.postgres.database.pool import Database
+from coatcheck.store.postgres.database.statements import Statements
+from coatcheck.store.postgres.operations.after_commit import WorkNotifier
+from coatcheck.store.shared.fairness import kind_in_lanes, priority_in_lanes
+from coatcheck.store.shared.rows import read_queue
 
 
 class PostgresQueues:

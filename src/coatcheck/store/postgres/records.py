@@ -9,8 +9,8 @@ from typing import Any
 from coatcheck.model.audit import AuditEntry
 from coatcheck.model.record import Record
 from coatcheck.store.postgres import audit as audit_log
-from coatcheck.store.postgres.database import Database
-from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.postgres.database.pool import Database
+from coatcheck.store.postgres.database.statements import Statements
 
 
 class PostgresRecords:

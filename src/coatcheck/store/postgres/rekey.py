@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from coatcheck.model.payload import BlobName
-from coatcheck.store.postgres.database import Database
-from coatcheck.store.postgres.statements import Statements, for_schema
+from coatcheck.store.postgres.database.pool import Database
+from coatcheck.store.postgres.database.statements import Statements, for_schema
 from coatcheck.store.rekey import COMMON, EncryptedColumn, RowKey, StoredText, TextChange
 
 

@@ -14,13 +14,13 @@ from coatcheck.model.schedule import Schedule
 from coatcheck.model.state import State
 from coatcheck.store.base import Topic
 from coatcheck.store.postgres import audit as audit_log
-from coatcheck.store.postgres import job_operations
-from coatcheck.store.postgres.after_commit import WorkNotifier
-from coatcheck.store.postgres.database import Database
-from coatcheck.store.postgres.notify import Notifications
-from coatcheck.store.postgres.statements import Statements
-from coatcheck.store.rows import read_schedule, schedule_row
+from coatcheck.store.postgres.database.notify import Notifications
+from coatcheck.store.postgres.database.pool import Database
+from coatcheck.store.postgres.database.statements import Statements
+from coatcheck.store.postgres.operations import jobs as job_operations
+from coatcheck.store.postgres.operations.after_commit import WorkNotifier
 from coatcheck.store.schedules import DueSchedules, ScheduleFiring
+from coatcheck.store.shared.rows import read_schedule, schedule_row
 
 
 class PostgresSchedules:

@@ -10,24 +10,24 @@ from __future__ import annotations
 
 from coatcheck.ids import UlidGenerator
 from coatcheck.store.base import Signal, Topic
-from coatcheck.store.migrations import Migration
 from coatcheck.store.postgres.access import PostgresAccess
-from coatcheck.store.postgres.after_commit import AfterCommit, WorkNotifier
 from coatcheck.store.postgres.audit import PostgresAudit
-from coatcheck.store.postgres.claimer import Claimer
-from coatcheck.store.postgres.database import Database
+from coatcheck.store.postgres.claims.claimer import Claimer
+from coatcheck.store.postgres.database.notify import Notifications
+from coatcheck.store.postgres.database.pool import Database
+from coatcheck.store.postgres.database.schema import check_schema, migrate
+from coatcheck.store.postgres.database.statements import Statements
 from coatcheck.store.postgres.files import PostgresFiles
 from coatcheck.store.postgres.jobs import PostgresJobs
 from coatcheck.store.postgres.maintenance import PostgresMaintenance
-from coatcheck.store.postgres.notify import Notifications
+from coatcheck.store.postgres.operations.after_commit import AfterCommit, WorkNotifier
 from coatcheck.store.postgres.queues import PostgresQueues
 from coatcheck.store.postgres.records import PostgresRecords
 from coatcheck.store.postgres.rekey import PostgresRekey
 from coatcheck.store.postgres.schedules import PostgresSchedules
-from coatcheck.store.postgres.schema import check_schema, migrate
-from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.postgres.webhooks import PostgresWebhooks
 from coatcheck.store.postgres.workers import PostgresWorkers
+from coatcheck.store.shared.migrations import Migration
 
 
 class PostgresStore:

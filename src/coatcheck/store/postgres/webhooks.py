@@ -19,10 +19,10 @@ from coatcheck.model.webhook import (
 )
 from coatcheck.store.base import Topic
 from coatcheck.store.postgres import audit as audit_log
-from coatcheck.store.postgres.database import Database
-from coatcheck.store.postgres.notify import Notifications
-from coatcheck.store.postgres.statements import Statements
-from coatcheck.store.rows import (
+from coatcheck.store.postgres.database.notify import Notifications
+from coatcheck.store.postgres.database.pool import Database
+from coatcheck.store.postgres.database.statements import Statements
+from coatcheck.store.shared.rows import (
     endpoint_row,
     own_endpoint,
     read_delivery,

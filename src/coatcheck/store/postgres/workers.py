@@ -13,15 +13,17 @@ from coatcheck.model.share import HeldSlots
 from coatcheck.model.transition import JobStatus, Transition
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import Topic
-from coatcheck.store.postgres import fast_checkpoint, fast_claim, job_operations
-from coatcheck.store.postgres.after_commit import AfterCommit, WorkNotifier
-from coatcheck.store.postgres.claimer import Claimer
-from coatcheck.store.postgres.coalesce import Coalescer
-from coatcheck.store.postgres.database import Database
-from coatcheck.store.postgres.job_operations import SettleEffects
-from coatcheck.store.postgres.notify import Notifications
-from coatcheck.store.postgres.statements import Statements
-from coatcheck.store.rows import read_worker
+from coatcheck.store.postgres.claims import fast_claim
+from coatcheck.store.postgres.claims.claimer import Claimer
+from coatcheck.store.postgres.database.coalesce import Coalescer
+from coatcheck.store.postgres.database.notify import Notifications
+from coatcheck.store.postgres.database.pool import Database
+from coatcheck.store.postgres.database.statements import Statements
+from coatcheck.store.postgres.operations import fast_checkpoint
+from coatcheck.store.postgres.operations import jobs as job_operations
+from coatcheck.store.postgres.operations.after_commit import AfterCommit, WorkNotifier
+from coatcheck.store.postgres.operations.jobs import SettleEffects
+from coatcheck.store.shared.rows import read_worker
 from coatcheck.store.workers import (
     NO_LIMITS,
     NO_VERSIONS,

@@ -13,7 +13,7 @@ from coatcheck.model.access import ApiKey, KeyUse, Load, Quotas, Tenant
 from coatcheck.model.audit import AuditEntry
 from coatcheck.model.usage import Usage
 from coatcheck.store.access import AccessState
-from coatcheck.store.rows import (
+from coatcheck.store.shared.rows import (
     MINUTE_MS,
     RUNNING,
     WAITING,
@@ -23,10 +23,10 @@ from coatcheck.store.rows import (
     tenant_row,
 )
 from coatcheck.store.sqlite import audit as audit_log
-from coatcheck.store.sqlite.reader import Reader
-from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.transaction import Transaction, Urgency
-from coatcheck.store.sqlite.writer import Writer
+from coatcheck.store.sqlite.database.reader import Reader
+from coatcheck.store.sqlite.database.statements import SQL
+from coatcheck.store.sqlite.database.transaction import Transaction, Urgency
+from coatcheck.store.sqlite.database.writer import Writer
 
 
 def check_epoch(tx: Transaction, epoch: int) -> None:

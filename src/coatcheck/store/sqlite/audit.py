@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from coatcheck.model.audit import AuditEntry
 from coatcheck.store.audit import AuditFilter
-from coatcheck.store.rows import audit_values, read_audit
-from coatcheck.store.sqlite.reader import Reader
-from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.transaction import Transaction, Urgency
-from coatcheck.store.sqlite.writer import Writer
+from coatcheck.store.shared.rows import audit_values, read_audit
+from coatcheck.store.sqlite.database.reader import Reader
+from coatcheck.store.sqlite.database.statements import SQL
+from coatcheck.store.sqlite.database.transaction import Transaction, Urgency
+from coatcheck.store.sqlite.database.writer import Writer
 
 
 def record(tx: Transaction, entry: AuditEntry | None) -> None:

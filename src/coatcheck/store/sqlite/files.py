@@ -8,11 +8,12 @@ from coatcheck.model.artifact import Artifact
 from coatcheck.model.job import Lease
 from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.upload import StoredUpload
-from coatcheck.store.sqlite import blobs, job_operations
-from coatcheck.store.sqlite.reader import Reader
-from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.transaction import Urgency
-from coatcheck.store.sqlite.writer import Writer
+from coatcheck.store.sqlite.database.reader import Reader
+from coatcheck.store.sqlite.database.statements import SQL
+from coatcheck.store.sqlite.database.transaction import Urgency
+from coatcheck.store.sqlite.database.writer import Writer
+from coatcheck.store.sqlite.operations import blobs
+from coatcheck.store.sqlite.operations import jobs as job_operations
 
 
 class SQLiteFiles:

@@ -22,14 +22,15 @@ from coatcheck.store.jobs import (
     Idempotency,
     JobFilter,
 )
-from coatcheck.store.rows import read_event, read_job, read_step
-from coatcheck.store.sqlite import batches, bulk_insert, job_operations, transitions
+from coatcheck.store.shared.rows import read_event, read_job, read_step
 from coatcheck.store.sqlite.access import check_epoch
+from coatcheck.store.sqlite.database.reader import Reader
+from coatcheck.store.sqlite.database.statements import SQL
+from coatcheck.store.sqlite.database.transaction import Transaction, Urgency
+from coatcheck.store.sqlite.database.writer import Writer
 from coatcheck.store.sqlite.list_query import list_query
-from coatcheck.store.sqlite.reader import Reader
-from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.transaction import Transaction, Urgency
-from coatcheck.store.sqlite.writer import Writer
+from coatcheck.store.sqlite.operations import batches, bulk_insert, transitions
+from coatcheck.store.sqlite.operations import jobs as job_operations
 
 # Up to this many jobs are read inline, on the event loop.
 INLINE_JOBS = 4

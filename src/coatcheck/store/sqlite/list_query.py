@@ -11,7 +11,7 @@ from typing import Any
 from coatcheck.ids import first_ulid_at
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
-from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.database.statements import SQL
 
 _HAS_LABEL = (
     "EXISTS (SELECT 1 FROM labels AS other WHERE other.tenant = jobs.tenant "

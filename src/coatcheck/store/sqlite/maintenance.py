@@ -29,14 +29,15 @@ from coatcheck.model.job import Terms
 from coatcheck.model.transition import JobStatus, Transition
 from coatcheck.store.base import Topic
 from coatcheck.store.maintenance import SweepResult
-from coatcheck.store.sqlite import batches, job_operations
-from coatcheck.store.sqlite.connection import connect, translate
-from coatcheck.store.sqlite.locks import FileLock
-from coatcheck.store.sqlite.reader import Reader
-from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.transaction import Transaction, Urgency
-from coatcheck.store.sqlite.transitions import cascade, find, write
-from coatcheck.store.sqlite.writer import Writer
+from coatcheck.store.sqlite.database.connection import connect, translate
+from coatcheck.store.sqlite.database.locks import FileLock
+from coatcheck.store.sqlite.database.reader import Reader
+from coatcheck.store.sqlite.database.statements import SQL
+from coatcheck.store.sqlite.database.transaction import Transaction, Urgency
+from coatcheck.store.sqlite.database.writer import Writer
+from coatcheck.store.sqlite.operations import batches
+from coatcheck.store.sqlite.operations import jobs as job_operations
+from coatcheck.store.sqlite.operations.transitions import cascade, find, write
 
 Rule = Callable[[JobStatus, Terms, int], Transition | None]
 

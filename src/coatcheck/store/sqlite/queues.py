@@ -10,12 +10,12 @@ import apsw
 
 from coatcheck.model.job import Job
 from coatcheck.store.base import QueueStatus, Topic
-from coatcheck.store.fairness import kind_in_lanes, priority_in_lanes
-from coatcheck.store.rows import read_queue
-from coatcheck.store.sqlite.reader import Reader
-from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.transaction import Transaction, Urgency
-from coatcheck.store.sqlite.writer import Writer
+from coatcheck.store.shared.fairness import kind_in_lanes, priority_in_lanes
+from coatcheck.store.shared.rows import read_queue
+from coatcheck.store.sqlite.database.reader import Reader
+from coatcheck.store.sqlite.database.statements import SQL
+from coatcheck.store.sqlite.database.transaction import Transaction, Urgency
+from coatcheck.store.sqlite.database.writer import Writer
 
 # So many jobs are counted at a glance.
 FEW = 100

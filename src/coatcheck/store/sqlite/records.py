@@ -7,10 +7,10 @@ from dataclasses import astuple
 from coatcheck.model.audit import AuditEntry
 from coatcheck.model.record import Record
 from coatcheck.store.sqlite import audit as audit_log
-from coatcheck.store.sqlite.reader import Reader
-from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.transaction import Transaction, Urgency
-from coatcheck.store.sqlite.writer import Writer
+from coatcheck.store.sqlite.database.reader import Reader
+from coatcheck.store.sqlite.database.statements import SQL
+from coatcheck.store.sqlite.database.transaction import Transaction, Urgency
+from coatcheck.store.sqlite.database.writer import Writer
 
 
 class SQLiteRecords:

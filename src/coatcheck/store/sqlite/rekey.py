@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from coatcheck.model.payload import BlobName
 from coatcheck.store.rekey import COMMON, EncryptedColumn, RowKey, StoredText, TextChange
-from coatcheck.store.sqlite.reader import Reader
-from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.transaction import Transaction, Urgency
-from coatcheck.store.sqlite.writer import Writer
+from coatcheck.store.sqlite.database.reader import Reader
+from coatcheck.store.sqlite.database.statements import SQL
+from coatcheck.store.sqlite.database.transaction import Transaction, Urgency
+from coatcheck.store.sqlite.database.writer import Writer
 
 
 class SQLiteRekey:

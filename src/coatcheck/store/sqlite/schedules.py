@@ -10,15 +10,15 @@ import apsw
 from coatcheck.model.audit import AuditEntry
 from coatcheck.model.schedule import Schedule
 from coatcheck.store.base import Topic
-from coatcheck.store.rows import read_schedule, schedule_row
 from coatcheck.store.schedules import DueSchedules, ScheduleFiring
+from coatcheck.store.shared.rows import read_schedule, schedule_row
 from coatcheck.store.sqlite import audit as audit_log
-from coatcheck.store.sqlite import job_operations
-from coatcheck.store.sqlite.reader import Reader
-from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.transaction import Transaction, Urgency
-from coatcheck.store.sqlite.transitions import find
-from coatcheck.store.sqlite.writer import Writer
+from coatcheck.store.sqlite.database.reader import Reader
+from coatcheck.store.sqlite.database.statements import SQL
+from coatcheck.store.sqlite.database.transaction import Transaction, Urgency
+from coatcheck.store.sqlite.database.writer import Writer
+from coatcheck.store.sqlite.operations import jobs as job_operations
+from coatcheck.store.sqlite.operations.transitions import find
 
 
 class SQLiteSchedules:

@@ -12,24 +12,24 @@ from pathlib import Path
 
 from coatcheck.ids import UlidGenerator
 from coatcheck.store.base import Signal, Topic
-from coatcheck.store.migrations import Migration
-from coatcheck.store.sqlite import bulk_insert
+from coatcheck.store.shared.migrations import Migration
 from coatcheck.store.sqlite.access import SQLiteAccess
 from coatcheck.store.sqlite.audit import SQLiteAudit
+from coatcheck.store.sqlite.database.locks import FileLock, LivenessLocks
+from coatcheck.store.sqlite.database.reader import Reader
+from coatcheck.store.sqlite.database.schema import migrate_file
+from coatcheck.store.sqlite.database.wakeups import Wakeups
+from coatcheck.store.sqlite.database.writer import Writer
 from coatcheck.store.sqlite.files import SQLiteFiles
 from coatcheck.store.sqlite.jobs import SQLiteJobs
-from coatcheck.store.sqlite.locks import FileLock, LivenessLocks
 from coatcheck.store.sqlite.maintenance import SQLiteMaintenance
+from coatcheck.store.sqlite.operations import bulk_insert
 from coatcheck.store.sqlite.queues import SQLiteQueues
-from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.records import SQLiteRecords
 from coatcheck.store.sqlite.rekey import SQLiteRekey
 from coatcheck.store.sqlite.schedules import SQLiteSchedules
-from coatcheck.store.sqlite.schema import migrate_file
-from coatcheck.store.sqlite.wakeups import Wakeups
 from coatcheck.store.sqlite.webhooks import SQLiteWebhooks
 from coatcheck.store.sqlite.workers import SQLiteWorkers
-from coatcheck.store.sqlite.writer import Writer
 
 
 class SQLiteStore:

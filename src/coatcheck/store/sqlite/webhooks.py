@@ -14,7 +14,7 @@ from coatcheck.model.webhook import (
     WebhookSecret,
 )
 from coatcheck.store.base import Topic
-from coatcheck.store.rows import (
+from coatcheck.store.shared.rows import (
     endpoint_row,
     own_endpoint,
     read_delivery,
@@ -23,10 +23,10 @@ from coatcheck.store.rows import (
     write_log,
 )
 from coatcheck.store.sqlite import audit as audit_log
-from coatcheck.store.sqlite.reader import Reader
-from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.transaction import Transaction, Urgency
-from coatcheck.store.sqlite.writer import Writer
+from coatcheck.store.sqlite.database.reader import Reader
+from coatcheck.store.sqlite.database.statements import SQL
+from coatcheck.store.sqlite.database.transaction import Transaction, Urgency
+from coatcheck.store.sqlite.database.writer import Writer
 from coatcheck.store.webhooks import DeliveryClaim, DeliveryFilter, DeliveryLane, DeliveryResult
 
 _INSERT_DELIVERIES = SQL.insert_deliveries

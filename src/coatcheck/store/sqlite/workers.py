@@ -9,14 +9,15 @@ from coatcheck.model.job import Lease
 from coatcheck.model.limit import Limit
 from coatcheck.model.share import HeldSlots
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.fairness import RoundRobin
-from coatcheck.store.rows import read_worker
-from coatcheck.store.sqlite import claim, job_operations
-from coatcheck.store.sqlite.locks import LivenessLocks
-from coatcheck.store.sqlite.reader import Reader
-from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.transaction import Transaction, Urgency
-from coatcheck.store.sqlite.writer import Writer
+from coatcheck.store.shared.fairness import RoundRobin
+from coatcheck.store.shared.rows import read_worker
+from coatcheck.store.sqlite.database.locks import LivenessLocks
+from coatcheck.store.sqlite.database.reader import Reader
+from coatcheck.store.sqlite.database.statements import SQL
+from coatcheck.store.sqlite.database.transaction import Transaction, Urgency
+from coatcheck.store.sqlite.database.writer import Writer
+from coatcheck.store.sqlite.operations import claim
+from coatcheck.store.sqlite.operations import jobs as job_operations
 from coatcheck.store.workers import (
     NO_LIMITS,
     NO_VERSIONS,

@@ -1,14 +1,13 @@
-"""A client of the surface: hand an archive in, and have its graph.
+"""GraphClient: submits an archive and waits for its graph.
 
     from coatcheck.surfaces.graphs.client import GraphClient
 
     with GraphClient("http://127.0.0.1:8080") as client:
         graph = client.make(Path("code.zip"), "call")
 
-It does what the document's own client does: the same request again, under the same key, as often as
-the server says, for 15 minutes and 90 times at most. The archive is sent until the server has
-answered once; after that the key is enough. An answer that is lost on its way costs nothing: under
-the key it is the same job.
+The client repeats one request under one idempotency key, as often as the server says, for at most
+15 minutes and 90 attempts. It sends the archive until the server has answered once; afterwards the
+key is enough. A lost response costs nothing: the same key stands for the same job.
 """
 
 from __future__ import annotations
@@ -16,67 +15,42 @@ from __future__ import annotations
 import json
 import time
 import uuid
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import httpx2
-
 from coatcheck.client.address import find_address
-from coatcheck.errors import (
-    CoatcheckError,
-    InvalidInput,
-    JobFailed,
-    NotFound,
-    Overloaded,
-    StoreUnavailable,
-    Unauthorized,
-    UnexpectedAnswer,
-    Unreachable,
-)
+from coatcheck.client.driver import Driver
+from coatcheck.client.effects import Effects, Pause, send_request
+from coatcheck.client.responses import error_of, read_object
+from coatcheck.client.wire import ApiRequest, ApiResponse, ConnectionLost
+from coatcheck.errors import CoatcheckError, InvalidInput, JobFailed, Unreachable
 from coatcheck.surfaces.graphs.constants import PREFIX, GraphKind
 
 TIMEOUT_S = 15 * 60.0
 ATTEMPTS = 90
-HAND_IN_ATTEMPTS = 4
-# Where the server does not say when to come back.
+SUBMIT_ATTEMPTS = 4
+# The pause if the server does not send one.
 FALLBACK_S = 10.0
-# For one request; an archive may be large, and a graph too.
+# For one request: archives and graphs may be large.
 REQUEST_TIMEOUT_S = 120.0
 
-_BY_STATUS: dict[int, type[CoatcheckError]] = {
-    400: InvalidInput,
-    401: Unauthorized,
-    402: Unauthorized,
-    403: Unauthorized,
-    404: NotFound,
-    413: InvalidInput,
-    415: InvalidInput,
-    429: Overloaded,
-    502: Unreachable,
-    503: StoreUnavailable,
-    504: Unreachable,
-}
-# What may be otherwise the next time.
-_PASSING = (429, 502, 503, 504)
+_RETRYABLE = (429, 502, 503, 504)
 
 
 class GraphClient:
-    """Makes graphs on a server. One client may be used for many."""
+    """Makes graphs on a server. Threads may share it."""
 
     def __init__(
         self,
         base_url: str | None = None,
         api_key: str | None = None,
         *,
-        sleep: Callable[[float], object] = time.sleep,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        address = find_address(base_url, api_key)
-        self._http = httpx2.Client(
-            base_url=address.url, headers=dict(address.headers), timeout=REQUEST_TIMEOUT_S
-        )
-        self._sleep = sleep
+        self._driver = Driver(find_address(base_url, api_key), sleep=sleep)
 
     def __enter__(self) -> Self:
         return self
@@ -90,8 +64,8 @@ class GraphClient:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
-        self._http.close()
+        """Close the connections."""
+        self._driver.close()
 
     def make(
         self,
@@ -102,102 +76,109 @@ class GraphClient:
         timeout: float = TIMEOUT_S,
         attempts: int = ATTEMPTS,
     ) -> dict[str, Any]:
-        """Return the graph of a zip. Raises JobFailed, what a refusal stands for, and TimeoutError
-        where it takes too long; with the same key it can be asked for again.
+        """Return the graph of a zip.
+
+        Raises JobFailed, the exception for an error response, or TimeoutError if the graph takes
+        too long. A later call with the same key continues to wait.
         """
         key = idempotency_key or str(uuid.uuid4())
-        path = f"{PREFIX}/{GraphKind(graph)}"
-        until = time.monotonic() + timeout
-        is_there = False  # the server has the archive
+        until = self._driver.monotonic() + timeout
+        return self._driver.run(self._make(archive, GraphKind(graph), key, until, attempts))
+
+    def submit(self, archive: Path | bytes, graph: GraphKind | str, idempotency_key: str) -> str:
+        """Submit a zip and return the id of its job; repeat a request whose response is lost."""
+        return self._driver.run(_submit(archive, GraphKind(graph), idempotency_key))
+
+    def hand_in(self, archive: Path | bytes, graph: GraphKind | str, idempotency_key: str) -> str:
+        """Call `submit` (deprecated name)."""
+        warnings.warn("hand_in is now called submit", DeprecationWarning, stacklevel=2)
+        return self.submit(archive, graph, idempotency_key)
+
+    def _make(
+        self, archive: Path | bytes, graph: GraphKind, key: str, until: float, attempts: int
+    ) -> Effects[dict[str, Any]]:
+        is_stored = False  # the server has the archive
         last: CoatcheckError | None = None
         for _ in range(attempts):
             pause = FALLBACK_S
-            try:
-                answer = self._ask(path, key, None if is_there else archive)
-            except httpx2.TransportError as error:
-                last = Unreachable(f"the server does not answer ({type(error).__name__})")
+            request = _request(graph, key, None if is_stored else archive)
+            response = yield from send_request(request, REQUEST_TIMEOUT_S)
+            if isinstance(response, ConnectionLost):
+                last = _unreachable(response)
+            elif response.status in (200, 202):
+                is_stored = True
+                job = read_object(response, "jobId")
+                if response.status == 200:
+                    return _result(job)
+                pause = float(job.get("retryAfter") or FALLBACK_S)
+            elif response.status in _RETRYABLE:
+                last, pause = _error(response), _retry_after(response)
+            elif response.status == 404 and is_stored:
+                is_stored, pause = False, 0.0  # the job has expired: submit the archive again
             else:
-                if answer.status_code in (200, 202):
-                    is_there = True
-                    said = _read(answer)
-                    if answer.status_code == 200:
-                        return _result(said)
-                    pause = float(said.get("retryAfter") or FALLBACK_S)
-                elif answer.status_code in _PASSING:
-                    last = _refusal(answer)
-                    pause = _retry_after(answer)
-                elif answer.status_code == 404 and is_there:
-                    is_there = False  # its time was over: it is handed in once more
-                    pause = 0.0
-                else:
-                    raise _refusal(answer)
-            left = until - time.monotonic()
-            if left <= pause:
+                raise _error(response)
+            if until - self._driver.monotonic() <= pause:
                 break
-            self._sleep(pause)
-        if last is not None and not is_there:
+            yield Pause(pause)
+        if last is not None and not is_stored:
             raise last
-        raise TimeoutError(f"there is no graph yet; ask again under the key {key}")
-
-    def hand_in(self, archive: Path | bytes, graph: GraphKind | str, idempotency_key: str) -> str:
-        """Hand a zip in and return the id of its job, for those who follow that themselves. An
-        answer that does not come is asked for again, some times.
-        """
-        for last in (*[False] * (HAND_IN_ATTEMPTS - 1), True):
-            try:
-                answer = self._ask(f"{PREFIX}/{GraphKind(graph)}", idempotency_key, archive)
-            except httpx2.TransportError as error:
-                if last:
-                    raise Unreachable(
-                        f"the server does not answer ({type(error).__name__})"
-                    ) from error
-                self._sleep(1.0)
-                continue
-            if answer.status_code in (200, 202):
-                return str(_read(answer)["jobId"])
-            if last or answer.status_code not in _PASSING:
-                raise _refusal(answer)
-            self._sleep(_retry_after(answer))
-        raise AssertionError("the last attempt returns or raises")
-
-    def _ask(self, path: str, key: str, archive: Path | bytes | None) -> httpx2.Response:
-        if not key.isascii() or not key.isprintable():
-            raise InvalidInput("an idempotency key is printable ASCII")
-        headers = {"Idempotency-Key": key}
-        if archive is None:
-            return self._http.post(path, headers=headers)
-        if isinstance(archive, bytes):
-            return self._http.post(path, headers=headers, files={"file": ("code.zip", archive)})
-        with archive.open("rb") as file:
-            return self._http.post(path, headers=headers, files={"file": (archive.name, file)})
+        raise TimeoutError(f"the graph is not finished; ask again under the key {key}")
 
 
-def _read(answer: httpx2.Response) -> dict[str, Any]:
+def _submit(archive: Path | bytes, graph: GraphKind, key: str) -> Effects[str]:
+    request = _request(graph, key, archive)
+    attempt = 1
+    while True:
+        response = yield from send_request(request, REQUEST_TIMEOUT_S)
+        if isinstance(response, ConnectionLost):
+            error: CoatcheckError = _unreachable(response)
+            pause, is_retryable = 1.0, True
+        elif response.status in (200, 202):
+            return str(read_object(response, "jobId")["jobId"])
+        else:
+            error, pause = _error(response), _retry_after(response)
+            is_retryable = response.status in _RETRYABLE
+        if attempt == SUBMIT_ATTEMPTS or not is_retryable:
+            raise error
+        yield Pause(pause)
+        attempt += 1
+
+
+def _request(graph: GraphKind, key: str, archive: Path | bytes | None) -> ApiRequest:
+    if not key.isascii() or not key.isprintable():
+        raise InvalidInput("an idempotency key is printable ASCII")
+    path, headers = f"{PREFIX}/{graph}", {"Idempotency-Key": key}
+    if archive is None:
+        return ApiRequest("POST", path, headers=headers)
+    headers["Content-Type"] = "application/zip"
+    if isinstance(archive, bytes):
+        return ApiRequest("POST", path, headers=headers, content=archive)
+    headers["Content-Length"] = str(archive.stat().st_size)
+    return ApiRequest("POST", path, headers=headers, file=archive)
+
+
+def _result(job: dict[str, Any]) -> dict[str, Any]:
+    if job["status"] == "completed":
+        graph: dict[str, Any] = job["result"]
+        return graph
+    code, _, message = str(job.get("error", "")).partition(": ")
+    raise JobFailed(job["jobId"], code, message or code, None)
+
+
+def _unreachable(lost: ConnectionLost) -> Unreachable:
+    return Unreachable(f"cannot reach the server: {lost.reason}")
+
+
+def _error(response: ApiResponse) -> CoatcheckError:
+    """Return the exception for an error in the format of this surface."""
     try:
-        said = json.loads(answer.content)
-    except ValueError:
-        said = None
-    if not isinstance(said, dict) or "jobId" not in said:
-        raise UnexpectedAnswer("what answers here is no Coatcheck server with graphs")
-    return said
-
-
-def _result(said: dict[str, Any]) -> dict[str, Any]:
-    if said["status"] == "completed":
-        found: dict[str, Any] = said["result"]
-        return found
-    code, _, message = str(said.get("error", "")).partition(": ")
-    raise JobFailed(said["jobId"], code, message or code, None)
-
-
-def _refusal(answer: httpx2.Response) -> CoatcheckError:
-    try:
-        said = str(json.loads(answer.content)["message"])
+        detail = {"detail": str(json.loads(response.content)["message"])}
     except (ValueError, TypeError, KeyError):
-        said = f"the server answered {answer.status_code}, without saying why"
-    return _BY_STATUS.get(answer.status_code, UnexpectedAnswer)(said)
+        detail = {}
+    status = 403 if response.status == 402 else response.status
+    return error_of(ApiResponse(status, response.headers, json.dumps(detail).encode()))
 
 
-def _retry_after(answer: httpx2.Response) -> float:
-    text = answer.headers.get("retry-after", "")
-    return float(text) if text.isdecimal() else FALLBACK_S
+def _retry_after(response: ApiResponse) -> float:
+    wanted = response.retry_after_s
+    return FALLBACK_S if wanted is None else wanted

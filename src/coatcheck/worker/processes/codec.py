@@ -24,7 +24,7 @@ from coatcheck.model.artifact import Artifact
 from coatcheck.model.job import Failure
 from coatcheck.model.state import State
 from coatcheck.model.step import SentEvent
-from coatcheck.store.rows import read_step
+from coatcheck.store.shared.rows import read_step
 from coatcheck.worker.processes.wire import write_step
 from coatcheck.worker.steps.effects import (
     AcquireResource,

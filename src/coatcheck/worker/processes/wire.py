@@ -67,7 +67,7 @@ from coatcheck.model.state import Reason
 from coatcheck.model.step import Step
 from coatcheck.settings import Settings
 from coatcheck.store.base import Report
-from coatcheck.store.rows import read_step, step_row
+from coatcheck.store.shared.rows import read_step, step_row
 
 REPORT_EVERY_S = 0.05
 # Bytes to read at a time.

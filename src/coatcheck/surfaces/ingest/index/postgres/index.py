@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from coatcheck.store.postgres.database import Database
+from coatcheck.store.postgres.database.pool import Database
 from coatcheck.surfaces.ingest.document import Chunk
 from coatcheck.surfaces.ingest.index.base import (
     CollectionRow,

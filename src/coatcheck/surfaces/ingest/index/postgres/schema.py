@@ -11,10 +11,10 @@ from importlib.resources import files
 import asyncpg
 
 from coatcheck.errors import ConfigurationError, SchemaOutdated
-from coatcheck.store.migrations import Migration, load_migrations, pending
-from coatcheck.store.postgres.database import connect, translate
-from coatcheck.store.postgres.statements import check_schema_name, for_schema
-from coatcheck.store.queries import Queries
+from coatcheck.store.postgres.database.pool import connect, translate
+from coatcheck.store.postgres.database.statements import check_schema_name, for_schema
+from coatcheck.store.shared.migrations import Migration, load_migrations, pending
+from coatcheck.store.shared.queries import Queries
 
 _FOLDER = files("coatcheck.surfaces.ingest.index.postgres")
 _EXTENSION = """

@@ -8,10 +8,10 @@ from pathlib import Path
 import apsw
 import sqlite_vec
 
-from coatcheck.store.migrations import load_migrations, pending
-from coatcheck.store.queries import Queries
-from coatcheck.store.sqlite.connection import connect as connect_plainly
-from coatcheck.store.sqlite.schema import applied_number
+from coatcheck.store.shared.migrations import load_migrations, pending
+from coatcheck.store.shared.queries import Queries
+from coatcheck.store.sqlite.database.connection import connect as connect_plainly
+from coatcheck.store.sqlite.database.schema import applied_number
 
 _FOLDER = files("coatcheck.surfaces.ingest.index.sqlite")
 SQL = Queries(_FOLDER / "queries.sql")

@@ -13,7 +13,7 @@ import numpy as np
 
 from coatcheck.errors import StoreUnavailable
 from coatcheck.private_files import make_private_directory
-from coatcheck.store.sqlite.connection import translate
+from coatcheck.store.sqlite.database.connection import translate
 from coatcheck.surfaces.ingest.document import Chunk
 from coatcheck.surfaces.ingest.index.base import (
     CollectionRow,

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import apsw
 
-from coatcheck.store.sqlite.connection import translate
+from coatcheck.store.sqlite.database.connection import translate
 from coatcheck.surfaces.ingest.index.sqlite.connection import BUSY_TIMEOUT_MS, connect
 
 T = TypeVar("T")

@@ -1,0 +1,1 @@
+"""Claims on PostgreSQL: the fast path, the fair path, and the choice between them."""

@@ -1,0 +1,363 @@
+"""Claims where it is crowded: jobs in lanes take turns, or there are limits.
+
+The order and the limits are those of store/fairness.py and store/limits.py, which ask for lanes,
+jobs and counts as if they were at hand. Here they are on a server, so they are fetched ahead, many
+in one statement, and choosing is done from what is there. Where it asks for more, that is fetched,
+and it begins again: it is quick, and mostly the first fetch is enough.
+
+What keeps limits exact: a claim that may start jobs of a limit holds the limit's lock from before
+it counts until its commit, so claims of the same limit come one after the other and each sees what
+the one before has started. The locks are taken in the order of their names, before any row, and no
+row is ever waited for. Claims that no limit concerns take no lock.
+
+Jobs are locked as they are fetched. Those that were not taken in the end are free again with the
+commit, and the workers are told, since another claim may have passed over them.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from coatcheck.model.limit import Limit
+from coatcheck.model.share import HeldSlots
+from coatcheck.store.postgres.claims.fast_claim import Crowd
+from coatcheck.store.postgres.database.statements import Statements
+from coatcheck.store.shared.fairness import (
+    BEHIND,
+    SEPARATOR,
+    JobPicker,
+    LaneHead,
+    RoundRobin,
+    names_in_lanes,
+    plain_lane,
+    read_plain_lane,
+)
+from coatcheck.store.shared.lane_cache import CacheMiss, LaneCache
+from coatcheck.store.shared.limits import LimitBudget
+
+# So many lanes are fetched at a time, at most.
+MOST_LANES = 64
+# So many places where a claim went on are fetched with the lanes of the next, at most.
+MOST_PLACES = 16
+
+
+class MissingJobs(Exception):
+    """A lane's jobs are not known."""
+
+    def __init__(self, lane: str, after: str, most: int) -> None:
+        self.lane, self.after, self.most = lane, after, most
+
+
+class MissingKeys(Exception):
+    """What runs of a lane's key is not known."""
+
+
+@dataclass
+class Heads:
+    """The first jobs of a lane, as far as they are known."""
+
+    rows: list[Any] = field(default_factory=list)
+    complete: bool = False
+
+
+class FetchedJobs:
+    """Lanes, jobs and counts, as far as they are known."""
+
+    def __init__(self) -> None:
+        self.runs = LaneCache()
+        self.next_lane = self.runs.next_lane
+        self.heads: dict[str, Heads] = {}
+        self.running: dict[tuple[str, ...], int] = {}
+
+    def jobs(self, lane: str, after: str, most: int) -> Sequence[Any]:
+        """Return the oldest jobs of a lane."""
+        heads = self.heads.get(lane)
+        if heads is None:
+            raise MissingJobs(lane, after, most)
+        rows = [row for row in heads.rows if row[1] > after][:most]
+        if len(rows) < most and not heads.complete:
+            raise MissingJobs(lane, after, most)
+        return rows
+
+    def of_kind(self, kind: str, most: int) -> int:  # noqa: ARG002 - it was counted up to there
+        """Return what runs of a kind."""
+        return self.running["kind", kind]
+
+    def of_queue(self, queue: str, most: int) -> int:  # noqa: ARG002
+        """Return what runs of a queue."""
+        return self.running["queue", queue]
+
+    def of_key(self, kind: str, tenant: str, key: str, most: int) -> int:  # noqa: ARG002
+        """Return what runs of a key."""
+        try:
+            return self.running["key", kind, tenant, key]
+        except KeyError:
+            raise MissingKeys from None
+
+    def rate(self, kind: str) -> int:
+        """Return when a kind may start its next job."""
+        return self.running.get(("rate", kind), 0)
+
+    def lanes(self) -> set[str]:
+        """Return all lanes that are known."""
+        return {lane for run in self.runs.all for lane in run.lanes}
+
+
+class ChosenJobs(NamedTuple):
+    """What a claim in turn has come to."""
+
+    rows: list[Any]  # as of `claim`, in order; empty where the worker is not known
+    due: bool  # something is due and has to be promoted first: nothing was done
+    next_start: int | None
+    locked: int
+
+
+class FairClaimer:
+    """Whose turn it is, for the claims of one store."""
+
+    def __init__(self) -> None:
+        self.turns = RoundRobin()
+        # By kinds: whether the last claim had to be made in turn. Where it is known at all, others
+        # than these kinds made it look crowded: the next one looks closely.
+        self._crowded: dict[tuple[str, ...], bool] = {}
+        self._places: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+
+    def is_crowded(self, kinds: Sequence[str]) -> bool:
+        """Tell whether the last claim of these kinds had to be made in turn."""
+        return self._crowded.get(tuple(sorted(set(kinds))), False)
+
+    def crowd(
+        self, kinds: Sequence[str], limits: Mapping[str, Limit], versions: Mapping[str, str]
+    ) -> Crowd:
+        """Return what makes it crowded for a claim."""
+        in_turn = list({*limits, *versions})
+        names = list(names_in_lanes(kinds, versions)) if versions else list(kinds)
+        closely = bool(in_turn) or (
+            bool(self._crowded) and tuple(sorted(set(kinds))) in self._crowded
+        )
+        return Crowd(closely, names, in_turn)
+
+    async def claim(
+        self,
+        db: Any,
+        sql: Statements,
+        worker_id: str,
+        kinds: Sequence[str],
+        limit: int,
+        now: int,
+        limits: Mapping[str, Limit],
+        versions: Mapping[str, str],
+        held: HeldSlots | None = None,
+    ) -> ChosenJobs:
+        """Choose jobs and take them, in the transaction that `db` is in."""
+        who = tuple(sorted(set(kinds)))
+        before = await db.fetchrow(sql.before_turns, who, worker_id)
+        if before is None:
+            return ChosenJobs([], False, None, 0)
+        due, *found = before
+        if due is not None and due <= now:
+            return ChosenJobs([], True, None, 0)
+        plain = sorted(plain_lane(*each) for each in zip(*found[:3], strict=True))
+        queues = list(zip(*found[3:], strict=True))
+        await self._lock(db, sql, queues, limits)
+        claim = _Claim(db, sql, self.turns, who, limit, now, limits, versions, queues, plain, held)
+        chosen = await claim.choose(self._places.get(who, []))
+        self._places[who] = claim.places[:MOST_PLACES]
+        tenants, ids = [row[2] for _, row in chosen], [row[1] for _, row in chosen]
+        rows = await db.fetch(
+            sql.claim_in_turn,
+            worker_id,
+            tenants,
+            now,
+            limit,
+            True,
+            ids,
+            [kind for kind, each in limits.items() if each.concurrency is not None],
+            list(claim.rooms.queues),
+            json.dumps(dict(versions)),
+        )
+        if held is None or claim.needs_turns:
+            self._crowded[who] = claim.needs_turns
+        if rows and rows[0][2] is not None:
+            used = claim.rooms.used_rates()
+            if used:
+                await db.execute(sql.put_rates, list(used), list(used.values()))
+            claim.choosing.end()
+            place = {key: number for number, key in enumerate(zip(tenants, ids, strict=True))}
+            rows = sorted(rows, key=lambda row: place[row[2], row[3]])
+        return ChosenJobs(rows, False, claim.rooms.next_start(), claim.locked)
+
+    async def _lock(
+        self,
+        db: Any,
+        sql: Statements,
+        queues: Sequence[tuple[str, bool, int | None]],
+        limits: Mapping[str, Limit],
+    ) -> None:
+        names = [f"kind {kind}" for kind in limits]
+        names += [f"queue {name}" for name, paused, most in queues if most and not paused]
+        if names:
+            await db.execute(sql.lock_limits, [f"{sql.schema} {name}" for name in names])
+
+
+class _Claim:
+    """One claim: what has been fetched for it, and what it has chosen."""
+
+    def __init__(
+        self,
+        db: Any,
+        sql: Statements,
+        turns: RoundRobin,
+        who: tuple[str, ...],
+        limit: int,
+        now: int,
+        limits: Mapping[str, Limit],
+        versions: Mapping[str, str],
+        queues: Sequence[tuple[str, bool, int | None]],
+        plain: Sequence[str],
+        held: HeldSlots | None,
+    ) -> None:
+        self._held = held
+        self._plain = plain
+        self._db, self._sql = db, sql
+        self._turns, self._who = turns, who
+        self._limit, self._now = limit, now
+        self._limits, self._queues = limits, queues
+        self._names = names_in_lanes(who, versions)
+        self._versions = versions
+        self._fetched = FetchedJobs()
+        self.places: list[tuple[str, str]] = []
+        self.needs_turns = False
+        self.locked = 0
+        self.rooms: LimitBudget
+        self.choosing: JobPicker
+
+    async def choose(self, places: Sequence[tuple[str, str]]) -> list[tuple[LaneHead, Any]]:
+        """Choose, and fetch what is missing, until nothing is."""
+        await self._fetch_counts()
+        if self._limit > 0:
+            await self._fetch_lanes(list(self._names), places)
+        while True:
+            self._begin()
+            self.choosing = JobPicker(self._fetched, self._turns, self._who, self.rooms, self._held)
+            try:
+                return list(self.choosing.choose(self._lines(), self._limit))
+            except CacheMiss as missing:
+                self.places.append(missing.place)
+                await self._fetch_lanes([], [missing.place])
+            except MissingKeys:
+                await self._fetch_keys()
+            except MissingJobs as missing:
+                await self._fetch_jobs(missing)
+
+    def _begin(self) -> None:
+        self.rooms = LimitBudget(self._fetched, self._queues, self._limits, self._now)
+
+    def _lines(self) -> list[LaneHead]:
+        lines = []
+        for run in self._fetched.runs.all:
+            name, *rest = run.begin.split(SEPARATOR)
+            if len(rest) != 2 or not run.lanes:
+                continue  # a part of one
+            kind, queue = self._names[name], rest[0]
+            limited = self.rooms.is_limited(kind, queue)
+            self.needs_turns |= limited or kind in self._versions or self._is_in_lanes(run.lanes)
+            if queue not in self.rooms.closed and not self.rooms.is_full(kind, queue):
+                lines.append(LaneHead(kind, run.lanes[0], limited))
+        return lines
+
+    def _is_in_lanes(self, lanes: Sequence[str]) -> bool:
+        return any(lane not in self._plain for lane in lanes)
+
+    async def _fetch_counts(self) -> None:
+        limits = self._limits.items()
+        kinds = {kind: limit.concurrency for kind, limit in limits if limit.concurrency}
+        rates = [kind for kind, limit in limits if limit.rate is not None]
+        queues = {name: most for name, paused, most in self._queues if most and not paused}
+        if kinds or rates or queues:
+            counts = await self._db.fetch(
+                self._sql.how_limits_stand,
+                list(kinds),
+                list(kinds.values()),
+                list(queues),
+                list(queues.values()),
+                rates,
+            )
+            self._fetched.running = {(what, name): count for what, name, count in counts}
+
+    async def _fetch_lanes(self, names: list[str], places: Sequence[tuple[str, str]]) -> None:
+        paused = [name for name, paused, _ in self._queues if paused]
+        begins, ends = [place[0] for place in places], [place[1] for place in places]
+        rows = await self._db.fetch(
+            self._sql.runs_of_lanes, names, begins, ends, paused, min(self._limit, MOST_LANES)
+        )
+        runs: dict[tuple[str, str], list[str | None]] = {}
+        for begin, end, lane in rows:
+            runs.setdefault((begin, end), []).append(lane)
+        for lane in self._plain if names else ():
+            name, queue, _ = lane.split(SEPARATOR, 2)
+            if queue not in paused:
+                line = f"{name}{SEPARATOR}{queue}"
+                runs.setdefault((line + SEPARATOR, line + BEHIND), [None])
+        for (begin, end), lanes in runs.items():
+            plain = self._plain[bisect_right(self._plain, begin) :]
+            self._fetched.runs.add(begin, end, lanes, plain)
+
+    async def _fetch_keys(self) -> None:
+        wanted = []
+        for lane in self._fetched.lanes():
+            name, _, _, tenant, key = lane.split(SEPARATOR, 4)
+            kind = self._names[name]
+            limit = self._limits.get(kind)
+            if key and limit is not None and limit.by_key:
+                wanted.append((kind, tenant, key, limit.concurrency))
+        columns = [list(column) for column in zip(*set(wanted), strict=True)]
+        for kind, tenant, key, count in await self._db.fetch(self._sql.running_of_keys, *columns):
+            self._fetched.running["key", kind, tenant, key] = count
+
+    async def _fetch_jobs(self, missing: MissingJobs) -> None:
+        """Fetch a lane's jobs, and those of all that will be asked for next if it is the first."""
+        known = self._fetched.heads.get(missing.lane)
+        if known is not None:
+            await self._lock_heads(
+                {missing.lane: known.rows[-1][1] if known.rows else ""}, missing.most
+            )
+            return
+        unknown = [lane for lane in self._fetched.lanes() if lane not in self._fetched.heads]
+        beside = [lane for lane in unknown if self._may_be_next(lane)]
+        await self._lock_heads(dict.fromkeys([missing.lane, *beside], ""), missing.most)
+
+    def _may_be_next(self, lane: str) -> bool:
+        """Tell whether a lane has room and the priority that is looked at."""
+        name, queue, _, tenant, key = lane.split(SEPARATOR, 4)
+        kind = self._names[name]
+        if queue in self.rooms.closed or self.rooms.is_full(kind, queue):
+            return False
+        try:
+            return not self.rooms.is_key_full(kind, tenant, key)
+        except MissingKeys:
+            return False
+
+    async def _lock_heads(self, lanes: dict[str, str], most: int) -> None:
+        plain = {lane: by for lane in lanes if (by := read_plain_lane(lane)) is not None}
+        found: dict[str, list[Any]] = {lane: [] for lane in lanes}
+        if plain:
+            columns = [list(column) for column in zip(*plain.values(), strict=True)]
+            last = [lanes[lane] for lane in plain]
+            sql = self._sql.lock_plain_heads
+            for kind, queue, *row in await self._db.fetch(sql, *columns, last, most, self._now):
+                found[plain_lane(kind, queue, row[0])].append(tuple(row))
+        others = {lane: last for lane, last in lanes.items() if lane not in plain}
+        if others:
+            values = [list(others), list(others.values())]
+            for lane, *row in await self._db.fetch(self._sql.lock_heads, *values, most, self._now):
+                found[lane].append(tuple(row))
+        for lane, new in found.items():
+            self.locked += len(new)
+            heads = self._fetched.heads.setdefault(lane, Heads())
+            heads.rows.extend(new)
+            heads.complete = len(new) < most

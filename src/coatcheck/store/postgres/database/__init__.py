@@ -1,0 +1,1 @@
+"""The connection to PostgreSQL: pool, coalescing, notifications, schema, statements."""

@@ -1,0 +1,1 @@
+"""Operations on batches of jobs inside one PostgreSQL transaction, and their effects."""

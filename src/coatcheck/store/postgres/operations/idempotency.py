@@ -1,0 +1,57 @@
+"""Submitting under idempotency keys: the key and its jobs are one transaction.
+
+Taking a key locks its row until the transaction ends, so of two submits under one key, wherever
+they come from, the second sees what became of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from coatcheck.model.job import JobInsert
+from coatcheck.store.base import ExistingSubmission, Idempotency
+from coatcheck.store.postgres.access import the_one_epoch
+from coatcheck.store.postgres.database.statements import Statements
+from coatcheck.store.postgres.operations import jobs as job_operations
+
+
+class KeyedSubmission(NamedTuple):
+    """Jobs to be submitted under a key."""
+
+    new: Sequence[JobInsert]
+    now: int
+    once: Idempotency
+    epoch: int | None = None
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """What the key is stored under."""
+        return self.new[0].tenant, self.once.key
+
+
+async def submit_once(
+    db: Any, sql: Statements, batch: Sequence[KeyedSubmission], now: int
+) -> list[ExistingSubmission | None]:
+    """Insert the jobs of those that get their key; say of the others who holds it."""
+    # One row a key: within the batch the first one asks for it, and the others hear what it heard.
+    asked: dict[tuple[str, str], KeyedSubmission] = {}
+    for item in batch:
+        asked.setdefault(item.name, item)
+    rows = [
+        (*name, item.once.fingerprint, item.new[0].id, len(item.new), item.once.expires_at)
+        for name, item in sorted(asked.items())
+    ]
+    found = await db.fetch(sql.reserve_keys, *job_operations.columns(rows, 6), now)
+    holders = {(row[0], row[1]): ExistingSubmission(row[2], row[3], row[4]) for row in found}
+    answers: list[ExistingSubmission | None] = []
+    winners: list[JobInsert] = []
+    for item in batch:
+        holder = holders[item.name]
+        won = holder.first_id == item.new[0].id
+        answers.append(None if won else holder)
+        if won:
+            winners.extend(item.new)
+    epoch = the_one_epoch(item.epoch for item in batch)
+    await job_operations.submit(db, sql, winners, now, in_transaction=True, epoch=epoch)
+    return answers

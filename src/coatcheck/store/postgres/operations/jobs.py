@@ -1,0 +1,411 @@
+"""The write operations on jobs, each for a whole batch inside one transaction.
+
+They do what the SQLite store's do, for many jobs at a time: lock and read where the jobs stand, ask
+`coatcheck.model.transition` what becomes of them, write that and the events together. Nothing here
+decides anything. Each returns, beside its answer, whom to wake once the transaction is committed.
+
+What follows from a transition for *other* jobs is not done in its transaction, but right after it,
+in one of its own: `SettleEffects` says what. See waiting.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import asyncpg
+
+from coatcheck.model import transition as rules
+from coatcheck.model.artifact import Artifact
+from coatcheck.model.event import EventType
+from coatcheck.model.job import JobInsert, Lease, Terms
+from coatcheck.model.outcome import Succeeded, Waiting
+from coatcheck.model.payload import BlobName, blobs_in, is_reference
+from coatcheck.model.state import State
+from coatcheck.model.transition import JobStatus, Transition
+from coatcheck.model.usage import moved
+from coatcheck.store.base import NO_WORKER, FinishedJob, Report, Settlement, Topic
+from coatcheck.store.postgres import access, records, webhooks
+from coatcheck.store.postgres.database.column_encoding import as_texts, in_columns
+from coatcheck.store.postgres.database.statements import Statements
+from coatcheck.store.postgres.operations import blobs
+from coatcheck.store.shared.rows import (
+    NEW_JOB_COLUMNS,
+    STANDING_FIELDS,
+    encode_progress,
+    new_job_row,
+    phase_told,
+    read_standing,
+    report_entries,
+    standing_row,
+    step_entry,
+    step_row,
+)
+
+Rule = Callable[[JobStatus, Terms, int], Transition | None]
+
+STALE_WRITES = "stale_writes"
+# Columns that are never NULL and name no job: where all values are the same, one is sent.
+_NULLABLE = {"public_id", "limit_key", "correlation_id", "traceparent", "deadline_at", "phase"}
+_NULLABLE |= {
+    "forked_from",
+    "parent",
+    "reason",
+    "worker",
+    "started_at",
+    "finished_at",
+    "expires_at",
+    "error",
+}
+SENT_ONCE = [
+    number
+    for number, name in enumerate(NEW_JOB_COLUMNS)
+    if name not in _NULLABLE and name not in ("tenant", "id")
+]
+
+Key = tuple[str, str]
+
+
+class SettleEffects:
+    """What is to be done once transitions are committed."""
+
+    def __init__(self) -> None:
+        self.ended: list[Key] = []  # jobs that were spawned by others
+        self.cancelled: list[Key] = []
+        self.waiting: list[Key] = []
+        self.deliveries = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.ended or self.cancelled or self.waiting or self.deliveries)
+
+
+class LockedJob(NamedTuple):
+    """A locked job."""
+
+    standing: JobStatus
+    terms: Terms
+    kind: str
+    limited: bool = False  # counts for a limit while it runs
+
+
+def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
+    """Turn rows into one array a column, which is how many rows go into one statement."""
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * width
+
+
+async def submit(
+    db: Any,
+    sql: Statements,
+    new: Sequence[JobInsert],
+    now: int,
+    *,
+    in_transaction: bool = False,
+    fence: int = 0,
+    epoch: int | None = None,
+) -> int:
+    """Insert jobs, and return how many were new; ids that are there already are left as they are.
+    Those that `brings_more` names must be in a transaction. Raises AccessChanged for an epoch that
+    has passed.
+    """
+    if not new:
+        return 0
+    # The first of those with one id, as if they had come one after another.
+    rows = {(job.tenant, job.id): job for job in reversed(new)}
+    values = [*new_job_columns(list(reversed(rows.values())), now, fence), epoch]
+    guarded = sql.submit.replace("/* already there */", "ON CONFLICT (tenant, id) DO NOTHING")
+    if in_transaction:  # which an error would end
+        written = await db.execute(guarded, *values)
+        await access.check_epoch(db, sql, epoch, written)
+        if written == access.NOTHING_WRITTEN:
+            return 0  # what they bring along came with them; they may have let go of it by now
+        await blobs.adopt(db, sql, blobs_of(new))
+        await blobs.adopt_uploads(db, sql, new)
+        limited = [(job.tenant, job.id, job.input_until) for job in new if has_limit(job)]
+        if limited:
+            await db.execute(sql.keep_inputs_until, *columns(limited, 3))
+        await webhooks.listen(db, sql, new)
+        return _count(written)
+    try:
+        written = await db.execute(sql.submit, *values)
+    except asyncpg.UniqueViolationError:
+        # Rare, and dear to guard against: see which ids are there, and leave those alone.
+        written = await db.execute(guarded, *values)
+    await access.check_epoch(db, sql, epoch, written)
+    return _count(written)
+
+
+def _count(written: str) -> int:
+    return int(written.rpartition(" ")[2])
+
+
+async def submit_finished(
+    db: Any, sql: Statements, job: JobInsert, ended: FinishedJob, now: int, epoch: int | None
+) -> tuple[set[Topic], SettleEffects]:
+    """Insert a job that has ended; an id that is there already is left as it is."""
+    key, handed_in = (job.tenant, job.id), job.created_at
+    if not await submit(db, sql, [job], handed_in, in_transaction=True, epoch=epoch):
+        # An earlier try may have written it, and told nobody.
+        return {Topic.CHANGES, Topic.WEBHOOKS}, SettleEffects()
+    # Nobody else sees the job yet: it stands as it was written, and there is nothing to lock.
+    new = LockedJob(rules.created(job.run_at, handed_in).standing, job.terms, job.kind)
+    taken = rules.claimed(new.standing, NO_WORKER, ended.began_at)
+    claimed = await write(db, sql, {key: new}, {key: taken}, ended.began_at)
+    running = new._replace(standing=taken.standing)
+    settlement = Settlement(Lease(*key, taken.standing.fence), ended.outcome, ended.report)
+    _, topics, after = await settle(db, sql, [settlement], now, {key: running})
+    after.deliveries += claimed.deliveries
+    # In one order, so that nobody waits in a circle.
+    for record in sorted(ended.records, key=lambda each: (each.tenant, each.collection, each.key)):
+        await records.put(db, sql, record)
+    return topics, after
+
+
+def has_limit(job: JobInsert) -> bool:
+    """Tell whether a job's input is not kept as long as the job."""
+    return job.input_until is not None
+
+
+def brings_more(job: JobInsert) -> bool:
+    """Tell whether one statement is not enough to insert a job."""
+    return is_reference(job.input) or bool(job.uploads) or has_limit(job) or job.webhook is not None
+
+
+def blobs_of(new: Sequence[JobInsert]) -> list[BlobName]:
+    """Return the blobs that hold the inputs of jobs."""
+    return blobs_in((job.tenant, job.id, job.input) for job in new)
+
+
+def new_job_columns(new: Sequence[JobInsert], now: int, fence: int = 0) -> list[Any]:
+    """Lay new jobs out as `submit` takes them."""
+    # Most jobs of a batch are due at one time, and all that are begin in the same way.
+    begun = {
+        run_at: rules.created(run_at, now).standing._replace(fence=fence)
+        for run_at in {job.run_at for job in new}
+    }
+    rows = [(*new_job_row(job, begun[job.run_at]), job.input) for job in new]
+    return [*as_texts(list(zip(*rows, strict=True)), SENT_ONCE), now]
+
+
+async def settle(
+    db: Any,
+    sql: Statements,
+    settlements: Sequence[Settlement],
+    now: int,
+    found: dict[Key, LockedJob] | None = None,
+) -> tuple[list[bool], set[Topic], SettleEffects]:
+    """End attempts, each if its lease is still the newest. `found` are their jobs where the caller
+    has them already, and nobody else can.
+    """
+    if found is None:
+        found = await lock(db, sql, [key_of(item.lease) for item in settlements])
+    fresh = [item for item in settlements if _holds(found, item.lease)]
+    ending = {
+        key_of(item.lease): item
+        for item in reversed(fresh)
+        if found[key_of(item.lease)].standing.state is State.RUNNING
+    }
+    said = [(item.lease, item.report) for item in ending.values() if item.report is not None]
+    tells = await write_reports(db, sql, said, found, now)
+    changes: dict[Key, Transition] = {}
+    results: dict[Key, str] = {}
+    for key, (_, outcome, _) in ending.items():
+        changes[key] = rules.settled(found[key].standing, found[key].terms, outcome, now)
+        if isinstance(outcome, Succeeded):
+            results[key] = outcome.result
+    after = await write(db, sql, found, changes, now, results)
+    after.deliveries += tells
+    await blobs.adopt(db, sql, blobs_in((*key, result) for key, result in results.items()))
+    waits = [
+        (key[0], what, key[1], part)
+        for key, (_, outcome, _) in ending.items()
+        if isinstance(outcome, Waiting) and changes[key].standing.state is State.WAITING
+        for part, group in enumerate(outcome.groups)
+        for what in group
+    ]
+    if waits:
+        await db.execute(sql.insert_waits, *columns(waits, 4))
+    await count_stale(db, sql, len(settlements) - len(fresh))
+    # What an earlier try of ours has settled was perhaps never told to anybody: then tell it all.
+    again = len(fresh) > len(changes)
+    topics = {Topic.CHANGES} if changes else set()
+    states = {change.standing.state for change in changes.values()}
+    room = any(found[key].limited for key in changes)
+    if again or room or states & {State.QUEUED, State.WAITING}:
+        topics = {Topic.CHANGES, Topic.WORK}
+    return [_holds(found, item.lease) for item in settlements], topics, after
+
+
+def _holds(found: Mapping[Key, LockedJob], lease: Lease) -> bool:
+    job = found.get(key_of(lease))
+    return job is not None and job.standing.fence == lease.fence
+
+
+async def report(
+    db: Any, sql: Statements, reports: Sequence[tuple[Lease, Report]], now: int
+) -> tuple[list[bool], dict[Lease, int], bool]:
+    """Write what running jobs say. Return whether that could be done, how many entries were added
+    to the log of each, and whether webhooks are to be delivered for it.
+    """
+    found = await lock(db, sql, [key_of(lease) for lease, _ in reports])
+    answers = [
+        _holds(found, lease) and found[key_of(lease)].standing.state is State.RUNNING
+        for lease, _ in reports
+    ]
+    said = [item for item, fits in zip(reports, answers, strict=True) if fits]
+    before = {lease: found[key_of(lease)].standing.last_event for lease, _ in said}
+    tells = await write_reports(db, sql, said, found, now)
+    await count_stale(db, sql, answers.count(False))
+    added = {
+        lease: found[key_of(lease)].standing.last_event - last for lease, last in before.items()
+    }
+    return answers, added, tells
+
+
+async def keep_artifact(
+    db: Any, sql: Statements, lease: Lease, artifact: Artifact, content: str | None
+) -> bool:
+    """Name a file of a running job."""
+    key = key_of(lease)
+    job = (await lock(db, sql, [key])).get(key)
+    if job is None or job.standing.fence != lease.fence or job.standing.state is not State.RUNNING:
+        await count_stale(db, sql, 1)
+        return False
+    await blobs.keep_artifact(db, sql, *key, artifact, content)
+    return True
+
+
+async def move(
+    db: Any,
+    sql: Statements,
+    keys: Sequence[Key],
+    rule: Rule,
+    now: int,
+) -> tuple[int, SettleEffects]:
+    """Apply a rule that needs no lease (cancel, lost, expired) to jobs; return how many moved."""
+    found = await lock(db, sql, keys)
+    changes = {key: rule(job.standing, job.terms, now) for key, job in found.items()}
+    moved = {key: change for key, change in changes.items() if change is not None}
+    return len(moved), await write(db, sql, found, moved, now)
+
+
+async def lock(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, LockedJob]:
+    """Lock jobs in the order of their keys and read where they stand."""
+    rows = await db.fetch(sql.lock_standings, *columns(sorted(set(keys)), 2))
+    split = 2 + STANDING_FIELDS
+    return {
+        (row[0], row[1]): LockedJob(read_standing(row[2:split]), Terms(*row[split:-2]), *row[-2:])
+        for row in rows
+    }
+
+
+async def write(
+    db: Any,
+    sql: Statements,
+    found: Mapping[Key, LockedJob],
+    changes: dict[Key, Transition],
+    now: int,
+    results: Mapping[Key, str] = MappingProxyType({}),
+) -> SettleEffects:
+    """Write transitions: rows, events, webhooks, results, usage. Every transition of a job comes
+    through here, but for claims and what is settled as it was claimed (claiming.py).
+    """
+    after = SettleEffects()
+    if not changes:
+        return after
+    rows = [
+        (*key, *standing_row(change.standing), change.event, results.get(key))
+        for key, change in changes.items()
+    ]
+    after.deliveries = await db.fetchval(sql.write_transitions, *in_columns(rows), now)
+    await access.meter(
+        db,
+        sql,
+        [
+            moved(key[0], found[key].kind, found[key].standing, change.standing, now)
+            for key, change in changes.items()
+        ],
+    )
+    waited = [key for key in changes if found[key].standing.state is State.WAITING]
+    if waited:
+        await db.execute(sql.delete_waits, *columns(waited, 2))
+    for key, change in changes.items():
+        state = change.standing.state
+        if state is State.WAITING:
+            after.waiting.append(key)
+        elif state.is_terminal and found[key].terms.parent is not None:
+            after.ended.append(key)
+        if state is State.CANCELLED:
+            after.cancelled.append(key)
+    if after.cancelled:
+        await db.execute(sql.begin_cascades, *columns(after.cancelled, 2))
+    return after
+
+
+async def write_reports(
+    db: Any,
+    sql: Statements,
+    said: Sequence[tuple[Lease, Report]],
+    found: dict[Key, LockedJob],
+    now: int,
+) -> bool:
+    """Write what running jobs said: log entries, steps, children, and the last progress and phase
+    of each. `found` is brought up to date. Return whether webhooks are to be delivered for it.
+    """
+    if not said:
+        return False
+    steps = {
+        (*key_of(lease), step.seq): step_row(*key_of(lease), step)
+        for lease, what in said
+        for step in what.steps
+    }
+    changed = set()
+    if steps:
+        rows = [steps[key] for key in sorted(steps)]
+        changed = {tuple(row) for row in await db.fetch(sql.put_steps, *columns(rows, 16))}
+        results = [
+            (*key_of(lease), step.result)
+            for lease, what in said
+            for step in what.steps
+            if step.result is not None
+        ]
+        await blobs.adopt(db, sql, blobs_in(results))
+    children = [child for _, what in said for child in what.children]
+    await submit(db, sql, children, now, in_transaction=True)
+    for key, file in [(key_of(lease), file) for lease, what in said for file in what.files]:
+        await blobs.keep_artifact(db, sql, *key, *file)
+    jobs: dict[Key, tuple[Any, ...]] = {}
+    events = []
+    for lease, what in said:
+        key = key_of(lease)
+        entries = report_entries(what)
+        for step in what.steps:
+            if (*key, step.seq) in changed:
+                entries.append((EventType.STEP, step_entry(step)))
+        *_, progress, phase, _ = jobs.get(key, (None, None, None))
+        if what.progress is not None:
+            progress = encode_progress(what.progress)
+        standing = found[key].standing
+        for seq, (kind, data) in enumerate(entries, standing.last_event + 1):
+            events.append((*key, seq, kind, data))
+        last_event = standing.last_event + len(entries)
+        jobs[key] = (*key, progress, what.phase or phase, last_event)
+        standing = standing._replace(last_event=last_event, phase=what.phase or standing.phase)
+        found[key] = found[key]._replace(standing=standing)
+    await db.execute(sql.write_reports, *columns(list(jobs.values()), 5))
+    if events:
+        await db.execute(sql.insert_events, *columns(events, 5), now)
+    told = [(*place, phase_told(kind, data)) for *place, kind, data in events]
+    phases = [each for each in told if each[-1] is not None]
+    return bool(phases) and bool(await db.fetch(sql.tell_phases, *columns(phases, 4), now))
+
+
+async def count_stale(db: Any, sql: Statements, stale: int) -> None:
+    """Count writes that came too late."""
+    if stale:
+        await db.execute(sql.count_up, [STALE_WRITES], [stale])
+
+
+def key_of(lease: Lease) -> Key:
+    """Return what names a lease's job."""
+    return lease.tenant, lease.job_id

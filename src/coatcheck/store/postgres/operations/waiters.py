@@ -1,0 +1,88 @@
+"""What follows from a transition for other jobs: those that wait for it, those it takes along.
+
+It is done right after the transition is committed, in a transaction of its own. In the same one it
+could not be: of two children of one job that end at the same time, each would see the other still
+running, and neither would wake it. Afterwards whoever looks last sees both. To wake a job is to
+lock it first, so that two who look at the same time do so one after the other.
+
+- A job that ends is looked for in `waits`; a job that begins to wait looks itself whether what it
+  waits for is there already. Between them nothing is missed, whichever comes first: the rows of a
+  job in `waits` are taken away by nobody but who has locked it, and wakes it.
+- Whoever should do this may die before it is done. The sweep looks for jobs that wait for something
+  that is there (`missed_wakes`), and goes on with cascades, which are noted in the transaction that
+  cancels the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from coatcheck.model import transition as rules
+from coatcheck.model.state import State
+from coatcheck.model.step import child_finished
+from coatcheck.store.postgres.database.statements import Statements
+from coatcheck.store.postgres.operations.jobs import Key, SettleEffects, columns, lock, move, write
+
+# How many children are cancelled with their parent at a time.
+CASCADE_AT_ONCE = 200
+
+
+async def wake_those_who_wait_for(db: Any, sql: Statements, ended: Sequence[Key], now: int) -> bool:
+    """Wake the jobs that wait for these and nothing else; return whether there were any."""
+    came = columns([(tenant, child_finished(job_id)) for tenant, job_id in ended], 2)
+    waiters = [(row[0], row[1]) for row in await db.fetch(sql.waiters, *came)]
+    if not waiters:
+        return False
+    return await _wake(db, sql, waiters, now, sql.delete_waits_for, *came)
+
+
+async def look_again(db: Any, sql: Statements, keys: Sequence[Key], now: int) -> bool:
+    """Wake those of these waiting jobs for which all of a group is there."""
+    return await _wake(db, sql, keys, now, sql.delete_waits_that_are_over)
+
+
+async def _wake(
+    db: Any, sql: Statements, keys: Sequence[Key], now: int, delete: str, *values: list[Any]
+) -> bool:
+    found = await lock(db, sql, keys)
+    over = {tuple(row) for row in await db.fetch(delete, *columns(sorted(found), 2), *values)}
+    touched = sorted({(tenant, job_id) for tenant, job_id, _ in over})
+    if not touched:
+        return False
+    left = await db.fetch(sql.parts_with_waits, *columns(touched, 2))
+    over -= {tuple(row) for row in left}
+    changes = {
+        (tenant, job_id): change
+        for tenant, job_id, _ in sorted(over)
+        if (change := rules.woken(*found[tenant, job_id][:2], now)) is not None
+    }
+    await write(db, sql, found, changes, now)
+    return bool(changes)
+
+
+async def wake_due(db: Any, sql: Statements, now: int, limit: int) -> int:
+    """Wake jobs whose time has come; return how many webhooks tell of it."""
+    async with db.transaction():
+        due = [(row[0], row[1]) for row in await db.fetch(sql.waiting_due, now, limit)]
+        if due:
+            found = await lock(db, sql, due)
+            changes = {
+                key: change
+                for key, job in found.items()
+                if job.standing.run_at <= now and (change := rules.woken(*job[:2], now)) is not None
+            }
+            return (await write(db, sql, found, changes, now)).deliveries
+    return 0
+
+
+async def cascade(db: Any, sql: Statements, job: Key, now: int) -> tuple[bool, SettleEffects]:
+    """Cancel some children of a cancelled job; return whether there may be more of them."""
+    found = await lock(db, sql, [job])
+    rows = await db.fetch(sql.children_to_cancel, *job, CASCADE_AT_ONCE)
+    if job in found and found[job].standing.state is not State.CANCELLED:
+        rows = []  # it was resumed
+    _, after = await move(db, sql, [(row[0], row[1]) for row in rows], rules.cancel_asked, now)
+    if len(rows) < CASCADE_AT_ONCE:
+        await db.execute(sql.delete_cascades, [job[0]], [job[1]])
+    return len(rows) == CASCADE_AT_ONCE, after

@@ -1,0 +1,1 @@
+"""Code that both stores share: rows, fairness, limits, migrations, named SQL, signals."""

@@ -1,0 +1,1 @@
+"""The database file: connections, group commit, reads, locks, wake-ups, schema."""

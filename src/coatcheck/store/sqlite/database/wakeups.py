@@ -1,0 +1,211 @@
+"""Wake-ups between the processes on one file.
+
+Each process that waits for a topic binds a datagram socket named `<topic>.<token>` in a folder
+beside the database (or, where that path is too long for a socket, in a private one under the
+temporary folder). After a commit the writer sends an empty datagram to every socket of the topics
+it touched. A datagram that cannot be delivered because the receiver's buffer is full is no loss:
+that receiver has wake-ups waiting already. A socket nobody listens on is left from a process that
+died, and is removed.
+
+The net below: the listening thread looks at `PRAGMA data_version` every `poll_s`, which moves when
+any other connection has committed, and wakes every topic if it did. So a lost datagram costs at
+most one poll, and an idle system costs one pragma a poll.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import select
+import socket
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import apsw
+
+from coatcheck.store.base import Topic
+from coatcheck.store.shared.signals import LoopSignal, SignalHub
+from coatcheck.store.sqlite.database.connection import connect
+
+# The kernel's limit for a socket's path is 108 bytes on Linux and 104 elsewhere, with the NUL.
+_LONGEST_PATH = 100
+_COARSE_NS = 50_000_000
+_WHOLE_SECONDS_NS = 2_000_000_000
+_NOT_LOOKED = -2  # it is no version
+WAKE_FOLDER = "wake"
+_NAME_LENGTH = max(len(f"/{topic}.") for topic in Topic) + 26
+
+
+class Wakeups:
+    """Sends wake-ups to the other processes, and hands those that come to this one's signals."""
+
+    def __init__(self, database: Path, run_folder: Path, token: str, poll_s: float) -> None:
+        self._database = database
+        self._token = token
+        self._poll_s = poll_s
+        self._folder = _socket_folder(run_folder)
+        self._folder_name = str(self._folder)
+        self._hub = SignalHub()
+        self._sockets: dict[socket.socket, Topic] = {}
+        self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._sender.setblocking(False)
+        self._peers: list[tuple[str, str]] = []
+        self._peers_seen = -1
+        self._poke_reading, self._poke_writing = os.pipe()
+        self._poke_lock = threading.Lock()
+        self._closed = False
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def subscribe(self, topic: Topic) -> LoopSignal:
+        """Make a signal that this and other processes' commits set."""
+        signal = self._hub.subscribe(topic, self._poke)
+        with self._lock:
+            if topic not in self._sockets.values():
+                self._listen(topic)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="coatcheck-wake", daemon=True
+                )
+                self._thread.start()
+            else:
+                self._poke()
+        return signal
+
+    def publish(self, topics: set[Topic]) -> None:
+        """Wake everybody who waits for these topics, here and in the other processes."""
+        self._hub.wake(topics)
+        for topic, path in self._other_sockets():
+            if topic in topics:
+                try:
+                    self._sender.sendto(b"", path)
+                except (ConnectionRefusedError, FileNotFoundError):
+                    Path(path).unlink(missing_ok=True)
+                except OSError:
+                    continue  # its buffer is full: it has a wake-up waiting
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._thread is not None:
+            os.write(self._poke_writing, b"x")
+            self._thread.join()
+        for listening in self._sockets:
+            _close(listening)
+        self._sender.close()
+        if self._folder is not None and self._folder.name != WAKE_FOLDER:
+            with contextlib.suppress(OSError):  # others still listen there
+                self._folder.rmdir()
+        with self._poke_lock:
+            # From here on the numbers of these descriptors may belong to somebody else.
+            self._closed = True
+            os.close(self._poke_reading)
+            os.close(self._poke_writing)
+
+    def _listen(self, topic: Topic) -> None:
+        if self._folder is None:
+            return
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        listening.setblocking(False)
+        while True:
+            try:
+                listening.bind(str(self._folder / f"{topic}.{self._token}"))
+                break
+            except FileNotFoundError:
+                # The last one that listened there has closed, and taken the folder along.
+                self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._sockets[listening] = topic
+
+    def _other_sockets(self) -> list[tuple[str, str]]:
+        if self._folder is None:
+            return []
+        try:
+            changed = os.stat(self._folder_name).st_mtime_ns  # noqa: PTH116 - at every commit
+            # The clock of the file system is coarse, and of some it counts seconds: a folder that
+            # changed just now may change again without showing it.
+            coarse = _COARSE_NS if changed % 1_000_000_000 else _WHOLE_SECONDS_NS
+            if changed != self._peers_seen or time.time_ns() - changed < coarse:
+                self._peers = [
+                    (name.partition(".")[0], str(self._folder / name))
+                    for name in os.listdir(self._folder_name)  # noqa: PTH208 - names, and fast
+                    if not name.endswith(self._token)
+                ]
+                self._peers_seen = changed
+        except OSError:
+            return []  # the folder is gone: the polls of the others still find the work
+        return self._peers
+
+    def _run(self) -> None:
+        connection = connect(self._database, read_only=True)
+        # Whoever began to listen may have missed what was committed while this thread began.
+        version, looked = _NOT_LOOKED, time.monotonic()
+        while True:
+            wanted = {listening.fileno(): listening for listening in self._wanted_sockets()}
+            readable = _readable([*wanted, self._poke_reading], self._poll_s)
+            if self._poke_reading in readable and b"x" in os.read(self._poke_reading, 64):
+                break
+            topics = set()
+            for descriptor in wanted.keys() & readable:
+                topics.add(self._sockets[wanted[descriptor]])
+                _drain(wanted[descriptor])
+            if time.monotonic() - looked >= self._poll_s:
+                seen, looked = _data_version(connection), time.monotonic()
+                if seen != version:
+                    version, topics = seen, set(Topic)
+            self._hub.wake(topics)
+        connection.close(True)
+
+    def _wanted_sockets(self) -> list[socket.socket]:
+        # A socket nobody waits on any more is closed, so that nobody sends to it in vain.
+        with self._lock:
+            for listening, topic in list(self._sockets.items()):
+                if not self._hub.is_wanted(topic):
+                    del self._sockets[listening]
+                    _close(listening)
+            return list(self._sockets)
+
+    def _poke(self) -> None:
+        """Have the thread look anew at which sockets are wanted."""
+        with self._poke_lock:
+            if not self._closed:
+                os.write(self._poke_writing, b".")
+
+
+def _readable(descriptors: list[int], timeout_s: float) -> set[int]:
+    # Not select.select, which refuses descriptors over 1023: a busy server has those.
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll(timeout_s * 1000)}
+
+
+def _data_version(connection: apsw.Connection) -> int:
+    try:
+        return int(connection.execute("PRAGMA data_version").get)
+    except apsw.Error:
+        return -1  # unreadable now: counts as a change, and whoever is woken finds out
+
+
+def _close(listening: socket.socket) -> None:
+    Path(listening.getsockname()).unlink(missing_ok=True)
+    listening.close()
+
+
+def _drain(listening: socket.socket) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            listening.recv(1)
+
+
+def _socket_folder(run_folder: Path) -> Path | None:
+    """Return where the sockets go; None where no path is short enough: the poll alone wakes."""
+    digest = hashlib.sha256(os.fsencode(run_folder)).hexdigest()[:16]
+    elsewhere = Path(tempfile.gettempdir()) / f"coatcheck-{os.getuid()}-{digest}"
+    for folder in (run_folder / WAKE_FOLDER, elsewhere):
+        if len(os.fsencode(folder)) + _NAME_LENGTH <= _LONGEST_PATH:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            # Somebody else's folder of that name is not to be trusted with our wake-ups.
+            return folder if folder.stat().st_uid == os.getuid() else None
+    return None

@@ -1,0 +1,132 @@
+"""Writing a transition of a job, and everything that follows from it in the same transaction.
+
+- Its event, the webhooks that tell of it, and what it uses.
+- One that a limit counted has stopped running: the workers are woken, there is room for another.
+- A job that leaves `waiting`, however, waits for nothing any more.
+- A job that ends may be what another one waits for: that one is woken.
+- A job that ends as cancelled takes those along that it has spawned: it is noted in `cascades`, and
+  they are cancelled some at a time, the first by whoever cancelled it, the others by the sweep.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from coatcheck.model import transition as rules
+from coatcheck.model.event import EventType
+from coatcheck.model.job import Terms
+from coatcheck.model.outcome import Waiting
+from coatcheck.model.state import State
+from coatcheck.model.step import child_finished
+from coatcheck.model.transition import JobStatus, Transition
+from coatcheck.model.usage import moved
+from coatcheck.store.base import Topic
+from coatcheck.store.shared.rows import STANDING_FIELDS, read_standing, standing_row
+from coatcheck.store.sqlite import webhooks
+from coatcheck.store.sqlite.database.statements import SQL
+from coatcheck.store.sqlite.database.transaction import Transaction
+
+# How many children are cancelled with their parent at a time.
+CASCADE_AT_ONCE = 200
+
+_INSERT_EVENT = SQL.insert_event
+_UPDATE_STANDING = SQL.update_standing
+_STANDING_OF = SQL.standing_of
+
+
+class JobRow(NamedTuple):
+    """A job's row, where it stands, its terms, its kind, and whether it counts for a limit while it
+    runs.
+    """
+
+    rowid: int
+    standing: JobStatus
+    terms: Terms
+    kind: str
+    limited: bool = False
+
+
+def find(tx: Transaction, tenant: str, job_id: str) -> JobRow | None:
+    """Read where a job stands."""
+    row = tx.one(_STANDING_OF, (tenant, job_id))
+    if row is None:
+        return None
+    split = 1 + STANDING_FIELDS
+    return JobRow(row[0], read_standing(row[1:split]), Terms(*row[split:-2]), row[-2], row[-1] == 1)
+
+
+def write(
+    tx: Transaction, tenant: str, job_id: str, found: JobRow, change: Transition, now: int
+) -> None:
+    """Write a transition. Every transition of a job comes through here."""
+    rowid, before, terms, kind, limited = found
+    standing, event = change
+    used = moved(tenant, kind, before, standing, now)
+    if used is not None:
+        tx.meter(used)
+    tx.execute(_UPDATE_STANDING, (*standing_row(standing), rowid))
+    tx.execute(_INSERT_EVENT, (tenant, job_id, standing.last_event, EventType.STATE, now, event))
+    if standing.state is not before.state:
+        webhooks.tell(tx, tenant, job_id, standing.last_event, standing.state, event, now)
+    if limited and before.state is State.RUNNING and standing.state is not State.RUNNING:
+        tx.topics.add(Topic.WORK)  # there is room for another one
+    if before.state is State.WAITING:
+        tx.execute(SQL.delete_waits, (tenant, job_id))
+    if standing.state.is_terminal:
+        if terms.parent is not None:
+            has_come(tx, tenant, child_finished(job_id), now)
+        if standing.state is State.CANCELLED:
+            tx.execute(SQL.begin_cascade, (tenant, job_id))
+
+
+def begin_waiting(tx: Transaction, tenant: str, job_id: str, waiting: Waiting, now: int) -> None:
+    """Note what a job waits for that has just been written as waiting, or wake it at once."""
+    for part, group in enumerate(waiting.groups):
+        tx.execute(SQL.insert_waits, (tenant, job_id, part, json.dumps(group)))
+    tx.execute(SQL.delete_waits_that_are_over, (tenant, job_id))
+    unfinished = {row[0] for row in tx.all(SQL.unfinished_parts, (tenant, job_id))}
+    if len(unfinished) < len(waiting.groups):
+        wake(tx, tenant, job_id, now)
+
+
+def has_come(tx: Transaction, tenant: str, what: str, now: int) -> None:
+    """Wake those who waited for this and for nothing else."""
+    for job_id, part in tx.all(SQL.delete_wait, (tenant, what)):
+        if tx.one(SQL.is_part_over, (tenant, job_id, part))[0]:
+            wake(tx, tenant, job_id, now)
+
+
+def wake(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
+    """Queue a job again that waits."""
+    found = find(tx, tenant, job_id)
+    if found is None:
+        return
+    change = rules.woken(found.standing, found.terms, now)
+    if change is not None:
+        write(tx, tenant, job_id, found, change, now)
+        tx.topics.update((Topic.WORK, Topic.CHANGES))
+
+
+def cancel(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
+    """Ask for a job to be cancelled; True when that has ended it."""
+    found = find(tx, tenant, job_id)
+    if found is None:
+        return False
+    asked = rules.cancel_asked(found.standing, found.terms, now)
+    if asked is None:
+        return False
+    write(tx, tenant, job_id, found, asked, now)
+    tx.topics.update((Topic.CANCELS, Topic.CHANGES))
+    return asked.standing.state is State.CANCELLED
+
+
+def cascade(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
+    """Cancel some children of a cancelled job; True when there may be more of them."""
+    children = tx.all(SQL.children_to_cancel, (tenant, job_id, CASCADE_AT_ONCE))
+    for (child,) in children:
+        cancel(tx, tenant, child, now)
+    if len(children) == CASCADE_AT_ONCE:
+        return True
+    tx.execute(SQL.delete_cascade, (tenant, job_id))
+    return False
