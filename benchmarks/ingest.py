@@ -26,7 +26,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from coatcheck import App
-from coatcheck.cli.commands.ingest import ENDINGS
+from coatcheck.cli.commands.ingest import SUFFIXES
 from coatcheck.cli.server.runtime import new_event_loop, open_engine
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
@@ -197,7 +197,7 @@ def main() -> None:
         path
         for folder in chosen.folders
         for path in sorted(folder.rglob("*"))
-        if path.suffix.lower() in ENDINGS and path.is_file()
+        if path.suffix.lower() in SUFFIXES and path.is_file()
     ][: chosen.most]
     with (
         tempfile.TemporaryDirectory(prefix="ingest-") as folder,

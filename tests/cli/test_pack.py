@@ -1,4 +1,4 @@
-"""A folder as a zip: what comes along is what git would not leave out."""
+"""A folder as a zip file without the files that git ignores."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ def packed(folder: Path) -> tuple[list[str], PackResult]:
         return archive.namelist(), found
 
 
-def test_all_that_is_not_ignored_comes_along(tmp_path: Path) -> None:
+def test_files_that_are_not_ignored_are_packed(tmp_path: Path) -> None:
     write(tmp_path, "a.py", "p/b.py", "p/build/x.py", "build/y.py", "p/q/c.log", "p/q/keep.log")
     (tmp_path / ".gitignore").write_text("build/\n*.log\n")
     (tmp_path / "p/q/.gitignore").write_text("!keep.log\n")
     names, found = packed(tmp_path)
     assert names == [".gitignore", "a.py", "p/b.py", "p/q/.gitignore", "p/q/keep.log"]
-    assert (found.files, found.left_out) == (5, {"ignored": 3})
+    assert (found.files, found.skipped) == (5, {"ignored": 3})
 
 
-def test_what_nobody_would_read_stays(tmp_path: Path) -> None:
+def test_archives_and_large_files_are_skipped(tmp_path: Path) -> None:
     write(tmp_path, "a.py", ".git/config", "data.tar.gz", "Lib.jar", "README", "readme")
     (tmp_path / "huge.csv").write_bytes(b"x" * (8 * 1024 * 1024 + 1))
     os.mkfifo(tmp_path / "pipe")
     names, found = packed(tmp_path)
     assert names == ["Lib.jar", "README", "a.py"]
-    assert found.left_out == {
+    assert found.skipped == {
         "archives": 1,
         "too large": 1,
         "not files": 1,
-        "of the same name but for its case": 1,
+        "with names that differ only in case": 1,
     }
 
 
@@ -58,17 +58,17 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "here/file.py").symlink_to(tmp_path / "outside/secret.py")
     (tmp_path / "here/loop").symlink_to(tmp_path / "here")
     names, found = packed(tmp_path / "here")
-    assert (names, found.left_out) == (["a.py"], {"symbolic links": 3})
+    assert (names, found.skipped) == (["a.py"], {"symbolic links": 3})
 
 
-def test_a_part_of_a_package_keeps_the_names_it_is_imported_by(tmp_path: Path) -> None:
+def test_subpackage_keeps_its_import_path(tmp_path: Path) -> None:
     write(tmp_path, "src/shop/__init__.py", "src/shop/cart/__init__.py", "src/shop/cart/items.py")
     names, _ = packed(tmp_path / "src/shop/cart")
     assert names == ["shop/cart/__init__.py", "shop/cart/items.py"]
     assert packed(tmp_path / "src")[0][0] == "shop/__init__.py"
 
 
-def test_the_same_folder_makes_the_same_zip(tmp_path: Path) -> None:
+def test_same_folder_gives_the_same_zip(tmp_path: Path) -> None:
     write(tmp_path, "a.py", "b/c.py")
     one, other = io.BytesIO(), io.BytesIO()
     pack(tmp_path, one)
@@ -120,7 +120,7 @@ NESTED = "not.py\n!deeper/not.py\n/deeper/yes.py\n"
 @pytest.mark.skipif(shutil.which("git") is None, reason="it is git that knows")
 @pytest.mark.parametrize("catch_all", [True, False])
 @pytest.mark.parametrize("below", ["", "sub", "p"])
-def test_it_is_as_git_has_it(tmp_path: Path, catch_all: bool, below: str) -> None:
+def test_ignore_rules_match_git(tmp_path: Path, catch_all: bool, below: str) -> None:
     write(tmp_path, *NAMES)
     rules = RULES if catch_all else RULES.replace("\n**\n", "\n")
     (tmp_path / ".gitignore").write_text(rules)

@@ -1,4 +1,4 @@
-"""Following a job's log where the server and the way to it are scripted; no time passes."""
+"""The event stream of a job, with a scripted server and a fake clock."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ def positions(script: Script) -> list[str | None]:
     return [request.headers.get("last-event-id") for request in script.requests[1:]]
 
 
-def test_a_stream_that_ends_too_early_is_opened_again_where_it_was(
-    play: Play, fake: FakeTime
-) -> None:
+def test_stream_that_ends_early_is_reopened_at_its_position(play: Play, fake: FakeTime) -> None:
     script = Script(HANDLE, stream(RETRY, said(1), said(2)), stream(said(3)), stream(END))
 
     assert [event.seq for event in follow(play, script)] == [1, 2, 3]
@@ -46,19 +44,19 @@ def test_a_stream_that_ends_too_early_is_opened_again_where_it_was(
     assert fake.pauses[0] == 1.5, "the pause that the stream asks for"
 
 
-def test_an_event_that_comes_again_is_dropped(play: Play) -> None:
+def test_repeated_event_is_dropped(play: Play) -> None:
     script = Script(HANDLE, stream(said(1), said(2)), stream(said(1), said(2), said(3), END))
 
     assert [event.seq for event in follow(play, script)] == [1, 2, 3]
 
 
-def test_a_log_that_was_read_to_its_end_needs_no_more(play: Play) -> None:
+def test_finished_log_is_not_read_again(play: Play) -> None:
     script = Script(HANDLE, stream(said(1), said(2)), httpx2.Response(204))
 
     assert [event.seq for event in follow(play, script)] == [1, 2]
 
 
-def test_a_stream_is_not_compressed_on_its_way(play: Play) -> None:
+def test_stream_is_requested_uncompressed(play: Play) -> None:
     script = Script(HANDLE, stream(END))
     follow(play, script)
 
@@ -66,16 +64,14 @@ def test_a_stream_is_not_compressed_on_its_way(play: Play) -> None:
     assert script.requests[1].headers["accept-encoding"] == "identity"
 
 
-def test_a_server_that_says_when_to_come_back_is_taken_at_its_word(
-    play: Play, fake: FakeTime
-) -> None:
+def test_retry_after_is_respected(play: Play, fake: FakeTime) -> None:
     follow(play, Script(HANDLE, answer(503, {"detail": "full"}, retry_after="9"), stream(END)))
 
     [pause] = fake.pauses
     assert 9 <= pause <= 9.9
 
 
-def test_a_server_that_stays_away_is_waited_for_only_so_long(play: Play, fake: FakeTime) -> None:
+def test_unreachable_server_is_given_up(play: Play, fake: FakeTime) -> None:
     script = Script(HANDLE, stream(said(1)), httpx2.ConnectError("refused"))
     events = play(script, retry_for=20).handle("7").events()
 
@@ -85,14 +81,12 @@ def test_a_server_that_stays_away_is_waited_for_only_so_long(play: Play, fake: F
     assert 10 < fake.now <= 21
 
 
-def test_a_store_that_stays_away_is_said_so(play: Play) -> None:
+def test_unavailable_store_raises(play: Play) -> None:
     with pytest.raises(StoreUnavailable, match="disk full"):
         follow(play, Script(HANDLE, answer(503, {"detail": "disk full"}, retry_after="5")))
 
 
-def test_a_job_that_runs_for_hours_behind_a_proxy_that_cuts_is_followed_for_hours(
-    play: Play, fake: FakeTime
-) -> None:
+def test_long_job_behind_a_cutting_proxy_is_followed(play: Play, fake: FakeTime) -> None:
     def silence(_request: httpx2.Request) -> httpx2.Response:
         fake.now += 30
         return stream(RETRY, ": still here\n\n")
@@ -102,7 +96,7 @@ def test_a_job_that_runs_for_hours_behind_a_proxy_that_cuts_is_followed_for_hour
     assert max(fake.pauses) <= 5
 
 
-def test_a_refusal_raises(play: Play) -> None:
+def test_error_response_raises(play: Play) -> None:
     with pytest.raises(Unauthorized, match="no"):
         follow(play, Script(HANDLE, answer(401, {"detail": "no"})))
 
@@ -110,6 +104,6 @@ def test_a_refusal_raises(play: Play) -> None:
 @pytest.mark.parametrize(
     "message", ["event: log\ndata: {}\n\n", "id: 1\ndata: [\n\n", "id: x\ndata: 1\n\n"]
 )
-def test_a_stream_of_something_else_is_said_so(play: Play, message: str) -> None:
+def test_foreign_stream_raises(play: Play, message: str) -> None:
     with pytest.raises(UnexpectedAnswer, match="that is no event"):
         follow(play, Script(HANDLE, stream(message)))

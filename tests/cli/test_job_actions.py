@@ -23,12 +23,12 @@ def ask(client: Client, question: str = "who?") -> str:
     return handle.id
 
 
-def test_steps_are_a_table_for_people(shell: Shell, client: Client) -> None:
+def test_steps_are_printed_as_a_table(shell: Shell, client: Client) -> None:
     job_id = ask(client)
 
     title, *rows = shell.run("jobs", "steps", job_id).stdout.splitlines()
 
-    assert title.split() == ["#", "STEP", "STATE", "TRIES", "TOOK", "OUTCOME"]
+    assert title.split() == ["#", "STEP", "STATE", "ATTEMPTS", "TOOK", "OUTCOME"]
     first, second = (row.split() for row in rows)
     assert (first[:4], first[-1]) == (["0", "count", "succeeded", "1"], "4")
     assert (second[:5], second[-1]) == (["1", "event", "answer", "succeeded", "1"], "42")
@@ -38,15 +38,15 @@ def test_steps_are_a_table_for_people(shell: Shell, client: Client) -> None:
     assert all(row in shown for row in rows)
 
 
-def test_a_job_without_steps(shell: Shell, client: Client) -> None:
+def test_job_without_steps_says_so(shell: Shell, client: Client) -> None:
     job_id = client.submit("echo", 1).id
     ended = shell.run("jobs", "steps", job_id)
     assert (ended.returncode, ended.stdout) == (0, "")
-    assert "has taken no steps" in ended.stderr
+    assert "has no recorded steps" in ended.stderr
     assert shell.run("jobs", "steps", MISSING).returncode == 3
 
 
-def test_a_failed_step_says_why(shell: Shell, client: Client) -> None:
+def test_failed_step_shows_its_error(shell: Shell, client: Client) -> None:
     job_id = client.submit("needs_file", "/no/such/file").id
     client.wait(job_id)
     *_, row = shell.run("jobs", "steps", job_id).stdout.splitlines()
@@ -54,10 +54,10 @@ def test_a_failed_step_says_why(shell: Shell, client: Client) -> None:
     assert "No such file" in row
 
 
-def test_an_event_is_sent(shell: Shell, client: Client) -> None:
+def test_event_is_sent_to_a_job(shell: Shell, client: Client) -> None:
     handle = client.submit("ask", "who?")
     said = shell.run("jobs", "send", handle.id, "answer", '{"by": "Ada"}')
-    assert (said.returncode, said.stdout) == (0, f"{handle.id} was sent answer\n")
+    assert (said.returncode, said.stdout) == (0, f"sent answer to {handle.id}\n")
     assert handle.result() == [4, {"by": "Ada"}]
 
     late = shell.run("jobs", "send", handle.id, "answer")
@@ -68,7 +68,7 @@ def test_an_event_is_sent(shell: Shell, client: Client) -> None:
     assert shell.run("jobs", "send", handle.id, "no name").returncode == 2
 
 
-def test_jobs_are_resumed_by_their_ids(shell: Shell, client: Client, tmp_path: Path) -> None:
+def test_jobs_are_resumed_by_id(shell: Shell, client: Client, tmp_path: Path) -> None:
     file = tmp_path / "needed"
     failed = client.submit("needs_file", str(file))
     client.wait(failed.id)
@@ -81,12 +81,12 @@ def test_jobs_are_resumed_by_their_ids(shell: Shell, client: Client, tmp_path: P
     assert said.returncode == 3
     first, second = said.stdout.splitlines()
     assert first.startswith(f"{failed.id} is ")
-    assert second == f"{ended.id} had succeeded before"
+    assert second == f"{ended.id} was already succeeded"
     assert failed.result() == "here"
     assert shell.json("jobs", "resume", ended.id)["state"] == "succeeded"
 
 
-def test_jobs_that_were_found_are_counted_and_resumed_when_agreed_to(
+def test_matching_jobs_are_counted_and_resumed_after_confirmation(
     shell: Shell, client: Client, tmp_path: Path
 ) -> None:
     file = tmp_path / "needed"
@@ -110,7 +110,7 @@ def test_jobs_that_were_found_are_counted_and_resumed_when_agreed_to(
     assert shell.json(*chosen, "--yes") == {"jobs": 0}
 
 
-def test_cancelled_jobs_are_resumed_without_asking_when_told_so(
+def test_yes_resumes_cancelled_jobs_without_confirmation(
     shell: Shell, client: Client, tmp_path: Path
 ) -> None:
     later = ("--run-at", "1h", "--label", f"test={tmp_path.name}")
@@ -122,13 +122,13 @@ def test_cancelled_jobs_are_resumed_without_asking_when_told_so(
 
 
 @pytest.mark.parametrize("arguments", [(), (MISSING, "--failed"), ("--yes",)])
-def test_it_must_be_said_which_jobs_to_resume(shell: Shell, arguments: tuple[str, ...]) -> None:
+def test_resume_needs_ids_or_a_filter(shell: Shell, arguments: tuple[str, ...]) -> None:
     ended = shell.run("jobs", "resume", *arguments)
     assert ended.returncode == 2
-    assert "name jobs by their ids, or say which" in ended.stderr
+    assert "give either job ids or a filter" in ended.stderr
 
 
-def test_a_job_is_forked_at_a_step(shell: Shell, client: Client) -> None:
+def test_job_is_forked_from_a_step(shell: Shell, client: Client) -> None:
     job_id = ask(client)
 
     by_name = shell.run("jobs", "fork", job_id, "--from", "answer").stdout.strip()
@@ -145,7 +145,7 @@ def test_a_job_is_forked_at_a_step(shell: Shell, client: Client) -> None:
     assert shell.run("jobs", "fork", job_id).returncode == 2
 
 
-def test_watching_shows_the_steps_and_what_is_waited_for(shell: Shell, client: Client) -> None:
+def test_watch_shows_steps_and_the_reason_for_waiting(shell: Shell, client: Client) -> None:
     handle = client.submit("ask", "who?")
     with shell.on_terminal("watch", handle.id, columns=160) as screen:
         screen.wait_for("step 0: count succeeded")
@@ -156,7 +156,7 @@ def test_watching_shows_the_steps_and_what_is_waited_for(shell: Shell, client: C
         assert '"Ada"' in screen.text
 
 
-def test_a_day_begins_at_its_midnight() -> None:
+def test_day_starts_at_midnight() -> None:
     def since(text: str) -> datetime:
         given = read_since(None, None, text)  # type: ignore[arg-type]  # click's, not looked at
         assert given is not None

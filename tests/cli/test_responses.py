@@ -1,4 +1,4 @@
-"""What servers may answer, good or bad, and what a script learns of it."""
+"""Responses of servers, and the exit codes for them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ PROBLEM = json.dumps({"type": "urn:coatcheck:any", "detail": "so it is \x1b[31m"
         (302, "", 1, "the server answered 302"),
     ],
 )
-def test_every_answer_has_its_exit_code(
+def test_each_response_status_has_an_exit_code(
     tmp_path: Path, status: int, body: str, exit_code: int, said: str
 ) -> None:
     with answering(status, body) as (url, _):
@@ -75,7 +75,7 @@ def test_every_answer_has_its_exit_code(
 @pytest.mark.parametrize(
     "command", ["queues", "jobs list --json", "jobs show X", "jobs result X", "watch X"]
 )
-def test_another_server_s_json_is_told_from_ours(tmp_path: Path, command: str) -> None:
+def test_json_of_another_server_is_rejected(tmp_path: Path, command: str) -> None:
     with answering(200, '{"hello": "world"}') as (url, _):
         ended = Shell(url, tmp_path).run(*command.split())
 
@@ -84,7 +84,7 @@ def test_another_server_s_json_is_told_from_ours(tmp_path: Path, command: str) -
     assert "Traceback" not in ended.stderr
 
 
-def test_the_key_is_sent(tmp_path: Path) -> None:
+def test_api_key_is_sent_as_bearer_token(tmp_path: Path) -> None:
     with answering(200, '{"kinds": []}') as (url, credentials):
         shell = Shell(url, tmp_path)
         shell.run("kinds", COATCHECK_API_KEY="ck_1_from-environment")

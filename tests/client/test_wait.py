@@ -1,4 +1,4 @@
-"""Waiting for a job's end, where the way to the server is not what it should be."""
+"""The wait for a job over an unreliable connection."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cut_after(fake: FakeTime, seconds: float) -> Callable[[httpx2.Request], http
     return reply
 
 
-def test_a_wait_is_made_of_long_polls_without_pauses(
+def test_wait_uses_long_polls_without_pauses(
     play: Play, fake: FakeTime, long_poll: Callable[[httpx2.Request], httpx2.Response]
 ) -> None:
     script = Script(long_poll, long_poll, DONE)
@@ -54,7 +54,7 @@ def test_a_wait_is_made_of_long_polls_without_pauses(
     assert fake.pauses == []
 
 
-def test_a_wait_ends_when_its_time_is_over(
+def test_wait_ends_at_its_timeout(
     play: Play, fake: FakeTime, long_poll: Callable[[httpx2.Request], httpx2.Response]
 ) -> None:
     script = Script(answer(202), long_poll)
@@ -66,7 +66,7 @@ def test_a_wait_ends_when_its_time_is_over(
     assert fake.now == 60
 
 
-def test_a_wait_is_fifteen_minutes_unless_told(
+def test_default_timeout_is_fifteen_minutes(
     play: Play, fake: FakeTime, long_poll: Callable[[httpx2.Request], httpx2.Response]
 ) -> None:
     with pytest.raises(TimedOut):
@@ -75,7 +75,7 @@ def test_a_wait_is_fifteen_minutes_unless_told(
     assert fake.now == 15 * 60
 
 
-def test_a_server_that_answers_early_is_not_asked_at_once(play: Play, fake: FakeTime) -> None:
+def test_early_response_is_followed_by_a_pause(play: Play, fake: FakeTime) -> None:
     script = Script(*[answer(200, RUNNING)] * 10, DONE)
 
     play(script).wait("7")
@@ -85,7 +85,7 @@ def test_a_server_that_answers_early_is_not_asked_at_once(play: Play, fake: Fake
     assert fake.pauses[-1] >= 2.5
 
 
-def test_one_cut_changes_nothing(play: Play, fake: FakeTime) -> None:
+def test_one_cut_does_not_shorten_polls(play: Play, fake: FakeTime) -> None:
     cut = cut_after(fake, 5)
     script = Script(cut, DONE, cut, DONE, cut, DONE)
     client = play(script)
@@ -96,7 +96,7 @@ def test_one_cut_changes_nothing(play: Play, fake: FakeTime) -> None:
     assert waits(script) == ["25.000"] * 6
 
 
-def test_many_waits_that_are_cut_once_change_nothing(play: Play) -> None:
+def test_many_waits_cut_once_do_not_shorten_polls(play: Play) -> None:
     cut: set[str] = set()
 
     def restart(request: httpx2.Request) -> httpx2.Response:
@@ -116,7 +116,7 @@ def test_many_waits_that_are_cut_once_change_nothing(play: Play) -> None:
 
 
 @pytest.mark.parametrize("status", [None, 408, 502, 504])
-def test_long_polls_become_shorter_than_what_is_cut(
+def test_long_polls_become_shorter_than_the_cut(
     play: Play, fake: FakeTime, status: int | None
 ) -> None:
     def cut(request: httpx2.Request) -> httpx2.Response:
@@ -133,9 +133,7 @@ def test_long_polls_become_shorter_than_what_is_cut(
     assert waits(script) == ["25.000", "25.000", "8.000", "8.000"]
 
 
-def test_where_long_polls_are_cut_at_once_the_job_is_polled_as_often_as_the_server_says(
-    play: Play, fake: FakeTime
-) -> None:
+def test_immediate_cuts_lead_to_plain_polls_with_retry_after(play: Play, fake: FakeTime) -> None:
     cut = cut_after(fake, 1)
     script = Script(cut, cut, cut, cut, DONE)
 
@@ -145,9 +143,7 @@ def test_where_long_polls_are_cut_at_once_the_job_is_polled_as_often_as_the_serv
     assert all(3 <= pause <= 3.3 for pause in fake.pauses[2:])
 
 
-def test_long_polls_are_tried_again_after_a_while_of_good_answers(
-    play: Play, fake: FakeTime
-) -> None:
+def test_long_polls_return_after_good_responses(play: Play, fake: FakeTime) -> None:
     cut = cut_after(fake, 1)
     script = Script(*[cut] * 2, *[answer(200, RUNNING)] * 20, DONE)
 
@@ -156,9 +152,7 @@ def test_long_polls_are_tried_again_after_a_while_of_good_answers(
     assert waits(script) == ["25.000", "25.000", *[None] * 20, "2.000"]
 
 
-def test_a_server_that_is_away_is_waited_for_as_long_as_the_wait_is(
-    play: Play, fake: FakeTime
-) -> None:
+def test_unreachable_server_is_retried_until_the_timeout(play: Play, fake: FakeTime) -> None:
     away = httpx2.ConnectError("refused")
     script = Script(answer(200, RUNNING), *[away] * 100, DONE)
 
@@ -167,35 +161,35 @@ def test_a_server_that_is_away_is_waited_for_as_long_as_the_wait_is(
     assert fake.now > 300
 
 
-def test_a_server_that_stays_away_leaves_the_job_as_it_was_last_seen(play: Play) -> None:
+def test_wait_returns_the_last_known_job_if_the_server_disappears(play: Play) -> None:
     script = Script(answer(202), answer(200, RUNNING), httpx2.ConnectError("refused"))
 
     with pytest.raises(TimedOut, match="still running"):
         play(script).run("echo", timeout=900)
 
 
-def test_a_server_that_was_never_there_is_said_so(play: Play, fake: FakeTime) -> None:
+def test_server_that_was_never_reachable_raises(play: Play, fake: FakeTime) -> None:
     with pytest.raises(Unreachable, match="cannot reach the server at"):
         play(Script(httpx2.ConnectError("refused"))).wait("7", timeout=30)
 
     assert fake.now == 30
 
 
-def test_a_wait_of_no_time_is_a_look(play: Play, fake: FakeTime) -> None:
+def test_wait_with_timeout_zero_reads_once(play: Play, fake: FakeTime) -> None:
     script = Script(answer(200, RUNNING))
 
     assert play(script).wait("7", timeout=0)["state"] == "running"
     assert waits(script) == [None]
 
 
-def test_a_job_that_is_gone_ends_the_wait(play: Play) -> None:
+def test_deleted_job_ends_the_wait(play: Play) -> None:
     script = Script(answer(200, RUNNING), answer(404, {"detail": "there is no job 7"}))
 
     with pytest.raises(NotFound):
         play(script).wait("7")
 
 
-def test_a_failure_has_all_that_is_known_of_it(play: Play) -> None:
+def test_failure_has_all_details(play: Play) -> None:
     error = {"code": "sold-out", "message": "no seats", "detail": "row 7", "retryable": False}
     failed = {**JOB, "state": "failed", "reason": "error", "error": error, "finished_at": "then"}
 

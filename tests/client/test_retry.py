@@ -1,4 +1,4 @@
-"""What is repeated, after which pauses, and for how long: a scripted server, and no time passes."""
+"""Retries and their pauses, with a scripted server and a fake clock."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.client.script import JOB, Play, Reply, Script, answer
     ],
     ids=lambda trouble: str(getattr(trouble, "status_code", type(trouble).__name__)),
 )
-def test_a_submit_is_repeated_under_one_key(play: Play, fake: FakeTime, trouble: Reply) -> None:
+def test_submit_is_retried_under_one_key(play: Play, fake: FakeTime, trouble: Reply) -> None:
     script = Script(trouble, trouble, answer(202))
 
     assert play(script).submit("echo", 7).id == JOB["id"]
@@ -53,7 +53,7 @@ def test_a_submit_is_repeated_under_one_key(play: Play, fake: FakeTime, trouble:
     assert len(fake.pauses) == 2
 
 
-def test_every_submit_has_a_key_of_its_own_unless_one_is_given(play: Play) -> None:
+def test_each_submit_has_its_own_key_unless_one_is_given(play: Play) -> None:
     script = Script(answer(202))
     client = play(script)
 
@@ -66,7 +66,7 @@ def test_every_submit_has_a_key_of_its_own_unless_one_is_given(play: Play) -> No
     assert keys[2] == "order 7"
 
 
-def test_a_batch_is_repeated_under_one_key(play: Play) -> None:
+def test_batch_is_retried_under_one_key(play: Play) -> None:
     script = Script(httpx2.ReadError("reset"), answer(202, {"jobs": [JOB, JOB]}))
 
     assert len(play(script).submit_batch([NewJob("echo", 1), NewJob("echo", 2)])) == 2
@@ -76,7 +76,7 @@ def test_a_batch_is_repeated_under_one_key(play: Play) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 410, 413, 415, 422, 500])
-def test_what_is_refused_is_not_repeated(play: Play, status: int) -> None:
+def test_client_errors_are_not_retried(play: Play, status: int) -> None:
     script = Script(answer(status, {"detail": "no"}))
 
     with pytest.raises(CoatcheckError):
@@ -85,9 +85,7 @@ def test_what_is_refused_is_not_repeated(play: Play, status: int) -> None:
     assert len(script.requests) == 1
 
 
-def test_a_server_that_says_when_to_come_back_is_taken_at_its_word(
-    play: Play, fake: FakeTime
-) -> None:
+def test_retry_after_is_respected(play: Play, fake: FakeTime) -> None:
     date = {"date": "Thu, 31 Jan 2030 09:00:00 GMT", "retry_after": "Thu, 31 Jan 2030 09:00:20 GMT"}
     script = Script(answer(503, retry_after="7"), answer(429, **date), answer(202))
 
@@ -98,16 +96,14 @@ def test_a_server_that_says_when_to_come_back_is_taken_at_its_word(
     assert 20 <= second <= 22
 
 
-def test_a_server_that_says_to_come_back_too_late_is_not_waited_for(
-    play: Play, fake: FakeTime
-) -> None:
+def test_retry_after_beyond_the_deadline_gives_up(play: Play, fake: FakeTime) -> None:
     with pytest.raises(Overloaded, match="enough for today"):
         play(Script(answer(429, {"detail": "enough for today"}, retry_after="3600"))).submit("echo")
 
     assert fake.pauses == []
 
 
-def test_pauses_double_up_to_a_limit_and_are_spread(play: Play, fake: FakeTime) -> None:
+def test_pauses_double_up_to_a_limit_with_jitter(play: Play, fake: FakeTime) -> None:
     with pytest.raises(Unreachable):
         play(Script(httpx2.ReadError("reset")), retry_for=100).submit("echo")
 
@@ -119,7 +115,7 @@ def test_pauses_double_up_to_a_limit_and_are_spread(play: Play, fake: FakeTime) 
     assert len({pause / 5 for pause in fake.pauses[-5:]}) > 1
 
 
-def test_a_server_that_is_not_there_is_said_in_a_sentence(play: Play, fake: FakeTime) -> None:
+def test_unreachable_server_has_a_clear_message(play: Play, fake: FakeTime) -> None:
     refused = httpx2.ConnectError("All connection attempts failed")
     refused.__cause__ = ConnectionRefusedError(111, "Connection refused")
 
@@ -133,7 +129,7 @@ def test_a_server_that_is_not_there_is_said_in_a_sentence(play: Play, fake: Fake
     assert unreachable.value.__cause__ is None
 
 
-def test_a_submit_that_may_have_arrived_can_be_repeated_later(play: Play) -> None:
+def test_lost_submit_can_be_repeated_later_with_its_key(play: Play) -> None:
     script = Script(httpx2.ReadError("reset"))
     with pytest.raises(Unreachable) as unreachable:
         play(script, retry_for=1).submit("echo")
@@ -142,12 +138,12 @@ def test_a_submit_that_may_have_arrived_can_be_repeated_later(play: Play) -> Non
     assert unreachable.value.idempotency_key == key
 
 
-def test_a_batch_that_is_replayed_in_part_is_no_batch(play: Play) -> None:
+def test_partial_replay_of_a_batch_raises(play: Play) -> None:
     with pytest.raises(Gone, match="1 of the 2 jobs"):
         play(Script(answer(202, {"jobs": [JOB]}))).submit_batch([NewJob("echo"), NewJob("echo")])
 
 
-def test_a_submit_that_is_too_large_is_not_sent_again(play: Play) -> None:
+def test_oversized_submit_is_not_retried(play: Play) -> None:
     script = Script(httpx2.WriteError("broken pipe"))
     with pytest.raises(
         InvalidInput, match=r"of 1,500,\d{3} bytes, which is larger than its limit of 1,048,576"
@@ -157,7 +153,7 @@ def test_a_submit_that_is_too_large_is_not_sent_again(play: Play) -> None:
     assert len(script.requests) == 1
 
 
-def test_a_delete_whose_receipt_was_lost_has_been_done(play: Play) -> None:
+def test_delete_with_a_lost_receipt_succeeds(play: Play) -> None:
     script = Script(httpx2.ReadError("reset"), answer(410, {"detail": "gone"}))
 
     assert play(script).delete("7") == {"id": "7", "deleted_at": None, "removed": None}
@@ -186,7 +182,7 @@ def test_a_delete_whose_receipt_was_lost_has_been_done(play: Play) -> None:
         (422, {"detail": "why", "errors": ["not", "a", {"problem": 1}]}, InvalidPayload),
     ],
 )
-def test_every_refusal_has_its_exception(
+def test_each_error_status_has_an_exception(
     play: Play, status: int, problem: Any, error: type[CoatcheckError]
 ) -> None:
     with pytest.raises(error, match=r"why|without an explanation") as refused:
@@ -195,7 +191,7 @@ def test_every_refusal_has_its_exception(
     assert type(refused.value) is error
 
 
-def test_a_server_that_is_something_else_is_said_so(play: Play) -> None:
+def test_foreign_server_raises(play: Play) -> None:
     page = httpx2.Response(200, text="<html>Welcome to the hotel")
     with pytest.raises(UnexpectedAnswer, match="no Coatcheck server"):
         play(Script(page)).get("7")
@@ -208,7 +204,7 @@ def test_a_server_that_is_something_else_is_said_so(play: Play) -> None:
         play(Script(moved)).get("7")
 
 
-def test_a_key_is_sent_as_a_bearer(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_api_key_is_sent_as_bearer_token(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(answer(200))
     play(script).get("7")
     play(script, api_key="ck_1_secret").get("7")
@@ -219,7 +215,7 @@ def test_a_key_is_sent_as_a_bearer(play: Play, monkeypatch: pytest.MonkeyPatch) 
     assert sent == [None, "Bearer ck_1_secret", "Bearer ck_2_secret"]
 
 
-def test_an_id_stays_within_its_place_in_the_path(play: Play) -> None:
+def test_id_is_escaped_in_the_path(play: Play) -> None:
     script = Script(answer(200))
     play(script).get("../queues/default?x=1")
 
@@ -227,7 +223,7 @@ def test_an_id_stays_within_its_place_in_the_path(play: Play) -> None:
 
 
 @pytest.mark.parametrize("key", ["", " ", "näh", "two\r\nlines", "x" * 256])
-def test_a_key_that_cannot_be_one_is_refused_before_it_is_sent(play: Play, key: str) -> None:
+def test_invalid_idempotency_key_is_rejected_before_sending(play: Play, key: str) -> None:
     script = Script(answer(202))
     with pytest.raises(InvalidInput, match="printable"):
         play(script).submit("echo", idempotency_key=key)
@@ -236,7 +232,7 @@ def test_a_key_that_cannot_be_one_is_refused_before_it_is_sent(play: Play, key: 
 
 
 @pytest.mark.parametrize("value", [float("nan"), object(), "\ud800", {"deep": float("inf")}])
-def test_an_input_that_is_no_json_is_refused_before_it_is_sent(play: Play, value: Any) -> None:
+def test_input_that_is_not_json_is_rejected_before_sending(play: Play, value: Any) -> None:
     script = Script(answer(202))
     with pytest.raises(InvalidPayload, match="cannot be written as JSON"):
         play(script).submit("echo", value)

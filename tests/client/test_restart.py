@@ -1,4 +1,4 @@
-"""Waiting through the death of the API process: the job is durable, and so is the wait."""
+"""Waits and submits survive a restart of the API process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from tests.client.both import Connect
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 
 
-def test_a_wait_outlives_the_api_process(own_server: Running, pipe: Path, connect: Connect) -> None:
+def test_wait_survives_the_death_of_the_api_process(
+    own_server: Running, pipe: Path, connect: Connect
+) -> None:
     submitter, waiter = connect(own_server.url()), connect(own_server.url())
     with ThreadPoolExecutor(1) as threads:
         handle = submitter.submit("meet", str(pipe))
@@ -27,7 +29,7 @@ def test_a_wait_outlives_the_api_process(own_server: Running, pipe: Path, connec
             poll_until(lambda: len(connected_ports(api)) == 2, "the waiter connects to the API")
 
             os.kill(api, signal.SIGKILL)
-            own_server.stderr.wait_for("a process ended and will be started again")
+            own_server.stderr.wait_for("process exited; restarting")
             assert not waiting.done()
             writing.write("still here")
 
@@ -38,14 +40,12 @@ def test_a_wait_outlives_the_api_process(own_server: Running, pipe: Path, connec
     assert job["attempt"] == 1, "the worker went on meanwhile"
 
 
-def test_a_submit_amid_a_restart_waits_for_it_instead_of_being_refused(
-    own_server: Running, connect: Connect
-) -> None:
+def test_submit_during_a_restart_waits(own_server: Running, connect: Connect) -> None:
     url = own_server.url()
     before = _api_process(own_server)
 
     os.kill(before, signal.SIGKILL)
-    own_server.stderr.wait_for("a process ended and will be started again")
+    own_server.stderr.wait_for("process exited; restarting")
     assert connect(url).run("echo", "patience", timeout=PATIENCE_S) == "patience"
 
     assert _api_process(own_server) != before

@@ -1,4 +1,4 @@
-"""Jobs in every state of a server that is backed up, and what becomes of them on the copy."""
+"""Jobs in every state before a backup, and their outcomes on the copy."""
 
 from __future__ import annotations
 

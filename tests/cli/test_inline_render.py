@@ -1,4 +1,4 @@
-"""A real server that draws within its requests: what it starts for that ends with it."""
+"""Inline rendering in a real server: its render process ends with the server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def process_of(api: int) -> int:
     return at_hand
 
 
-def test_what_draws_for_a_server_ends_with_it_and_is_started_again(tmp_path: Path) -> None:
+def test_render_process_ends_with_the_server_and_is_restarted(tmp_path: Path) -> None:
     with running("serve", "--port", "0", folder=tmp_path, COATCHECK_LOG_FORMAT="json") as server:
         url = server.url()
         assert httpx2.get(f"{url}{draw(url)['url']}").status_code == 200
@@ -52,7 +52,7 @@ def test_what_draws_for_a_server_ends_with_it_and_is_started_again(tmp_path: Pat
         last.wait()
 
 
-def test_a_server_alone_starts_nothing(tmp_path: Path) -> None:
+def test_server_without_requests_starts_no_render_process(tmp_path: Path) -> None:
     with running("serve", "--no-worker", "--port", "0", folder=tmp_path) as server:
         url = server.url()
         with running("worker", folder=tmp_path):
