@@ -68,7 +68,7 @@ _CHUNKS = TypeAdapter(list[Chunk])
 
 
 class _DocumentRef(NamedTuple):
-    """Where a job's document belongs in the index."""
+    """The identity of a job's document in the index."""
 
     tenant: str
     id: str

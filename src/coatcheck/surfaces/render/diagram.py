@@ -43,7 +43,7 @@ class Diagram(BaseModel):
 
 
 class RenderedDiagram(BaseModel):
-    """Where the picture is: at the shortlink, and as an artifact of the job."""
+    """The location of a picture: its shortlink, and the name of the job's artifact."""
 
     shortlink: str | None
     artifact: str

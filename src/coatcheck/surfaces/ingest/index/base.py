@@ -56,7 +56,7 @@ class StagedGone(Conflict):
 
 
 class Mode(StrEnum):
-    """What a search compares: words, vectors, or both."""
+    """The kind of search: by words, by vectors, or both."""
 
     TEXT = "text"
     VECTOR = "vector"

@@ -14,7 +14,7 @@ _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True)
 class KubernetesSettings:
-    """Where Jobs are created, and their limits."""
+    """The namespace and the limits of Jobs."""
 
     namespace: str = "default"
     executor_image: str = "busybox:stable"
