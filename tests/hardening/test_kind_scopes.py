@@ -248,7 +248,7 @@ class Foreign(Surface):
         """Declare nothing."""
 
 
-def show_job_endpoint(handler: Any, **more: Any) -> Endpoint:
+def endpoint_of(handler: Any, **more: Any) -> Endpoint:
     answers = {200: EndpointResponse("It.", {JSON: {"type": "object"}})}
     return Endpoint("GET", "/foreign", handler, "foreign", "Foreign", "foreign", answers, **more)
 
@@ -257,7 +257,7 @@ def show_job_endpoint(handler: Any, **more: Any) -> Endpoint:
 async def test_an_endpoint_without_a_permission_is_rejected_at_startup(
     server: Server, access: Access
 ) -> None:
-    endpoint = show_job_endpoint(forgetful, access=access)
+    endpoint = endpoint_of(forgetful, access=access)
     with pytest.raises(ConfigurationError, match="GET /foreign does not declare its permission"):
         create_http_app(server.engine, surfaces=[Foreign(endpoint)])
 
@@ -267,7 +267,7 @@ async def test_a_handler_that_forgets_to_check_the_kind_cannot_reach_the_tenant(
 ) -> None:
     limited = await make_key(server.engine, ACME, "jobs:read:echo")
     for handler, expected in ((forgetful, 403), (careful, 200)):
-        endpoint = show_job_endpoint(
+        endpoint = endpoint_of(
             handler, kind=KindRule.REQUEST, parameters=(Parameter("x", "A kind.", {}),)
         )
         async with connect(create_http_app(server.engine, surfaces=[Foreign(endpoint)])) as http:

@@ -27,7 +27,7 @@ def test_every_log_line_is_one_json_document(tmp_path: Path) -> None:
         assert WORDS in job["error"]["message"]
 
     lines = [json.loads(line) for line in server.stderr.until_end()]
-    assert {"submitted", "handler failed"} <= {line["message"] for line in lines}
+    assert {"job submitted", "handler failed"} <= {line["message"] for line in lines}
     assert all(line.get("message") != "forged" for line in lines)
     assert not any(letter in line for line in server.stderr.until_end() for letter in "\x1b\u2028")
 
