@@ -189,7 +189,8 @@ async def measure_sequential(
 def report(what: str, direct: list[float], ours: list[float]) -> None:
     added = statistics.median(ours) - statistics.median(direct)
     print(
-        f"{what:26} directly {format_times(direct)}   through {format_times(ours)}   added {added:.2f} ms"
+        f"{what:26} directly {format_times(direct)}   through {format_times(ours)}   "
+        f"added {added:.2f} ms"
     )
 
 

@@ -67,8 +67,8 @@ async def test_stream_crosses_processes(tmp_path: Path, upstream: Ollama) -> Non
 async def test_killed_worker_requeues_jobs_and_breaks_streams(
     tmp_path: Path, upstream: Ollama
 ) -> None:
-    """The next worker runs a job without a caller, in the slot that is free again. A caller with the
-    start of a response sees that it broke.
+    """The next worker runs a job without a caller, in the slot that is free again. A caller with a
+    partial response sees that it broke.
     """
     async with (
         served(tmp_path, upstream) as server,
