@@ -139,7 +139,7 @@ async def test_doctor_reports_the_targets(tmp_path: Path, upstream: Ollama) -> N
     [away] = [message for level, message in said if level == "warning" and "Ollama" in message]
     assert away.startswith("Ollama at 127.0.0.1:1 cannot be reached: ")
     plain = of_area(await asyncio.to_thread(diagnose, tmp_path), "parts")
-    assert any("foreman is left out" in message for _, message in plain)
+    assert any("foreman is not available" in message for _, message in plain)
 
 
 async def test_demo_calls_a_model(tmp_path: Path, upstream: Ollama) -> None:
