@@ -43,4 +43,4 @@ async def render(order: Order, who: Annotated[str, Depends(user)]) -> dict[str, 
     return {"for": who, "pages": order.pages}
 
 
-app = Coatcheck(app, routes=["POST /render"])
+app = Coatcheck(app, routes=["POST /render"], authorize="fastapi-dependencies")

@@ -18,7 +18,7 @@ SECRET = "postgresql://ada:swordfish@db.example/jobs"
 
 
 def refusal(reference: str) -> str:
-    """Return why a reference cannot be resolved: a matter of configuration, without the secret."""
+    """Return the ConfigurationError of a reference, which must not contain the secret."""
     with pytest.raises(ConfigurationError) as refused:
         resolve(reference)
     assert "swordfish" not in str(refused.value)

@@ -9,7 +9,7 @@ from coatcheck.errors import ConfigurationError
 from coatcheck.settings import Settings, load_settings, read_tables
 
 DEFAULTS = Settings()
-# One other value for each setting, as it is written in the environment and as it reads.
+# Another value for each setting, as text in the environment and as a value.
 OTHERS: dict[str, tuple[str, Any]] = {
     "blobs": ("s3://bucket/folder", "s3://bucket/folder"),
     "encryption_keys": ("file:/run/secrets/keys", "file:/run/secrets/keys"),
@@ -81,7 +81,7 @@ def test_a_flag_may_name_the_file(tmp_path: Path) -> None:
 
 
 def test_every_setting_is_named_here() -> None:
-    # Which file it is cannot be said in the file.
+    # The file cannot name itself.
     assert {*OTHERS, "config"} == {field.name for field in dataclasses.fields(Settings)}
 
 
@@ -135,7 +135,7 @@ def test_our_own_name_wins_over_job_db_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["JOB_POLL_INTERVAL_MS", "SUPERMODEL_JOB_POLL_INTERVAL_MS"])
-# R15, G16: how often a worker looks unasked, by the names of others.
+# R15, G16: the poll interval, by foreign names.
 def test_a_poll_interval_of_others_is_the_net_below_the_wake_ups(name: str) -> None:
     assert load_settings({}, {name: "100"}).poll_s == 0.1
     assert load_settings({}, {name: "100", "COATCHECK_POLL_S": "3"}).poll_s == 3
@@ -143,7 +143,7 @@ def test_a_poll_interval_of_others_is_the_net_below_the_wake_ups(name: str) -> N
         load_settings({}, {name: "often"})
 
 
-# G17: how seldom it looks at most while the store fails.
+# G17: the longest poll interval while the store fails.
 def test_the_longest_poll_interval_of_others_is_ours() -> None:
     name = "SUPERMODEL_JOB_MAX_POLL_INTERVAL_MS"
     assert load_settings({}, {}).longest_poll_s == 30
@@ -153,7 +153,7 @@ def test_the_longest_poll_interval_of_others_is_ours() -> None:
         load_settings({}, {name: "seldom"})
 
 
-# G15: how many jobs a worker runs in processes of their own, by the name of others.
+# G15: how many jobs a worker runs in processes, by a foreign name.
 def test_the_concurrency_of_others_is_that_of_processes() -> None:
     name = "SUPERMODEL_JOB_CONCURRENCY"
     assert load_settings({}, {name: "4"}).process_slots() == 4

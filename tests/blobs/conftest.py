@@ -1,4 +1,4 @@
-"""Buckets to test with: a folder, and S3 as moto plays it on a port of this machine."""
+"""Buckets to test with: a folder, and S3 by moto on a local port."""
 
 from __future__ import annotations
 

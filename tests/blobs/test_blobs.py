@@ -1,8 +1,7 @@
-"""What a blob store promises, on files and on S3."""
+"""The guarantees of a blob store, on files and on S3."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,28 +9,14 @@ from typing import Any
 
 import pytest
 
-from coatcheck.blobs.base import PIECE, BlobDigest, Bucket
+from coatcheck.blobs.base import PIECE, Bucket
 from coatcheck.blobs.blobs import Blobs, Source
 from coatcheck.blobs.objects import PART_BYTES
 from coatcheck.errors import BlobDamaged, BlobGone, TooLarge
 
+from .contents import KEY, PLENTY, content_of, digest_of, stream_of
+
 pytestmark = pytest.mark.anyio
-
-KEY = "jobs/01ARZ3NDEKTSV4RRFFQ69G5FAV/0123456789abcdef"
-PLENTY = 1 << 40
-
-
-def content_of(size: int) -> bytes:
-    return (b"0123456789abcdef" * (size // 16 + 1))[:size]
-
-
-async def stream_of(content: bytes, size: int = 100_000) -> AsyncIterator[bytes]:
-    for start in range(0, len(content), size):
-        yield content[start : start + size]
-
-
-def digest_of(content: bytes) -> BlobDigest:
-    return BlobDigest(len(content), hashlib.sha256(content).hexdigest())
 
 
 async def read(blobs: Blobs, key: str, start: int, stop: int) -> bytes:
@@ -39,7 +24,7 @@ async def read(blobs: Blobs, key: str, start: int, stop: int) -> bytes:
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE, PIECE + 1, PART_BYTES + 5])
-async def test_what_was_put_is_there_whole_in_parts_and_until_it_is_deleted(
+async def test_a_blob_can_be_read_whole_and_in_ranges_until_deleted(
     blobs: Blobs, size: int
 ) -> None:
     content = content_of(size)
@@ -56,7 +41,7 @@ async def test_what_was_put_is_there_whole_in_parts_and_until_it_is_deleted(
     await blobs.delete(KEY)
 
 
-async def test_a_copy_is_counted_hashed_and_its_own(blobs: Blobs) -> None:
+async def test_a_copy_has_its_own_digest(blobs: Blobs) -> None:
     content = content_of(PIECE + 1)
     await blobs.put(KEY, content, PLENTY)
 
@@ -69,7 +54,7 @@ async def test_a_copy_is_counted_hashed_and_its_own(blobs: Blobs) -> None:
         await blobs.copy(KEY, f"{KEY}-other", PLENTY)
 
 
-async def test_what_is_too_large_is_not_copied(blobs: Blobs) -> None:
+async def test_a_blob_over_the_limit_is_not_copied(blobs: Blobs) -> None:
     await blobs.put(KEY, b"12345", PLENTY)
     with pytest.raises(TooLarge):
         await blobs.copy(KEY, f"{KEY}-copy", 4)
@@ -78,7 +63,7 @@ async def test_what_is_too_large_is_not_copied(blobs: Blobs) -> None:
 
 
 @pytest.mark.parametrize("what", ["bytearray", "memoryview", "path", "file", "stream"])
-async def test_bytes_come_in_many_shapes(blobs: Blobs, tmp_path: Path, what: str) -> None:
+async def test_all_kinds_of_sources_are_accepted(blobs: Blobs, tmp_path: Path, what: str) -> None:
     content = content_of(2 * PIECE + 77)
     path = tmp_path / "given"
     path.write_bytes(content)
@@ -96,13 +81,13 @@ async def test_bytes_come_in_many_shapes(blobs: Blobs, tmp_path: Path, what: str
     assert await blobs.get(KEY, put.size, put.sha256) == content
 
 
-async def test_a_file_is_read_from_where_it_stands(blobs: Blobs) -> None:
+async def test_a_file_is_read_from_its_position(blobs: Blobs) -> None:
     file = io.BytesIO(b"skipped, kept")
     file.seek(len(b"skipped, "))
     assert await blobs.put(KEY, file, PLENTY) == digest_of(b"kept")
 
 
-async def test_a_file_of_text_is_refused(blobs: Blobs) -> None:
+async def test_a_text_file_is_rejected(blobs: Blobs) -> None:
     file: Any = io.StringIO("text")
     with pytest.raises(TypeError, match="binary mode"):
         await blobs.put(KEY, file, PLENTY)
@@ -111,7 +96,7 @@ async def test_a_file_of_text_is_refused(blobs: Blobs) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_more_than_is_allowed_is_refused_and_not_kept(blobs: Blobs, streamed: bool) -> None:
+async def test_a_blob_over_the_limit_is_rejected_and_removed(blobs: Blobs, streamed: bool) -> None:
     content = content_of(3 * PIECE)
     seen = 0
 
@@ -140,18 +125,18 @@ async def test_a_source_that_fails_leaves_nothing(blobs: Blobs, bucket: Bucket) 
         await blobs.stream(KEY, 0, 1)
 
 
-async def test_a_blob_that_somebody_changed_is_noticed(blobs: Blobs, bucket: Bucket) -> None:
+async def test_a_changed_blob_is_detected(blobs: Blobs, bucket: Bucket) -> None:
     put = await blobs.put(KEY, b"as it was", PLENTY)
     bucket.put(KEY, [b"as it is "])
     with pytest.raises(BlobDamaged):
         await blobs.get(KEY, put.size, put.sha256)
 
 
-async def test_the_same_key_twice_is_the_last_one(blobs: Blobs) -> None:
+async def test_a_second_put_replaces_the_first(blobs: Blobs) -> None:
     await blobs.put(KEY, b"first", PLENTY)
     put = await blobs.put(KEY, b"second", PLENTY)
     assert await blobs.get(KEY, put.size, put.sha256) == b"second"
 
 
-async def test_a_place_that_works_passes_its_check(blobs: Blobs) -> None:
+async def test_a_working_store_passes_its_check(blobs: Blobs) -> None:
     await blobs.check()

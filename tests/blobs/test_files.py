@@ -1,4 +1,4 @@
-"""Blobs as files: durable when they are there, and never there by half."""
+"""Blobs as files: durable and atomic."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def test_file_and_folders_are_synced_before_put_returns(
     monkeypatch.setattr(os, "fsync", fsync)
     FileBucket(tmp_path / "blobs").put(KEY, [b"kept"])
 
-    place = tmp_path / "blobs" / KEY
-    assert synced[0] == f"{place}.part", "before it has its name"
-    assert set(synced[1:]) == {str(folder) for folder in list(place.parents)[:4]}
+    location = tmp_path / "blobs" / KEY
+    assert synced[0] == f"{location}.part", "before it has its name"
+    assert set(synced[1:]) == {str(folder) for folder in list(location.parents)[:4]}
 
 
 def test_a_folder_disappears_with_its_last_blob(tmp_path: Path) -> None:
@@ -83,12 +83,12 @@ def test_a_folder_disappears_with_its_last_blob(tmp_path: Path) -> None:
     assert list((tmp_path / "blobs").iterdir()) == []
 
 
-def test_what_others_may_read_is_not_decided_by_their_umask(tmp_path: Path) -> None:
+def test_file_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
     FileBucket(tmp_path / "blobs").put(KEY, [b"private"])
     assert (tmp_path / "blobs").stat().st_mode & 0o077 == 0
 
 
-def test_a_file_that_became_shorter_is_noticed(tmp_path: Path) -> None:
+def test_a_truncated_file_is_detected(tmp_path: Path) -> None:
     bucket = FileBucket(tmp_path)
     bucket.put(KEY, [b"0123456789"])
     (tmp_path / KEY).write_bytes(b"01234")
@@ -96,7 +96,7 @@ def test_a_file_that_became_shorter_is_noticed(tmp_path: Path) -> None:
         list(bucket.get(KEY, 0, 10))
 
 
-def test_a_place_that_is_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_location_that_is_a_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "blobs").write_text("")
     bucket = FileBucket(tmp_path / "blobs")
     with pytest.raises(BlobStoreUnavailable):
@@ -105,7 +105,7 @@ def test_a_place_that_is_a_file_is_refused(tmp_path: Path) -> None:
         bucket.check()
 
 
-def test_a_full_disk_may_have_room_later(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_as_unavailable(tmp_path: Path) -> None:
     part = tmp_path / f"{KEY}.part"
     part.parent.mkdir(parents=True)
     part.symlink_to("/dev/full")

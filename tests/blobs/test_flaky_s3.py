@@ -1,4 +1,4 @@
-"""G24 on S3: a part of a stream that fails is sent again, and the stream is read once."""
+"""G24 on S3: a failed part of a stream is sent again, and the stream is read once."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from coatcheck.crypto.encryption import Keyring
 from coatcheck.errors import BlobGone, BlobStoreUnavailable
 
 from .conftest import BUCKET
-from .faulty import Faulty, faulty_proxy
-from .test_blobs import KEY, PLENTY, content_of, digest_of, stream_of
+from .contents import KEY, PLENTY, content_of, digest_of, stream_of
+from .faulty_proxy import Faulty, faulty_proxy
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +53,7 @@ def unfinished(s3_server: str) -> list[object]:
 
 
 @pytest.mark.parametrize("fault", ["503", "500", "cut"])
-async def test_a_part_that_fails_twice_is_sent_a_third_time(  # G24
+async def test_a_failed_part_is_retried_twice(  # G24
     blobs: Blobs, proxy: Faulty, fault: str
 ) -> None:
     proxy.faults = {"PUT part 2": [fault, fault], "PUT part 3": [fault]}
@@ -75,16 +75,16 @@ async def test_a_part_that_fails_twice_is_sent_a_third_time(  # G24
 
 
 @pytest.mark.parametrize("fault", ["503", "cut"])
-async def test_beginning_and_end_are_tried_again_too(
+async def test_starting_and_completing_an_upload_are_retried(
     blobs: Blobs, proxy: Faulty, fault: str
 ) -> None:
     proxy.faults = {"POST": [fault, fault]}
     put = await blobs.put(KEY, stream_of(CONTENT), PLENTY)
     assert await blobs.get(KEY, put.size, put.sha256) == CONTENT
-    assert proxy.asked["POST"] == 4  # the beginning three times, the end once
+    assert proxy.asked["POST"] == 4  # the start three times, the end once
 
 
-async def test_after_three_tries_it_is_given_up_and_nothing_is_left(
+async def test_a_failed_upload_leaves_nothing_after_three_attempts(
     blobs: Blobs, proxy: Faulty, s3_server: str
 ) -> None:
     proxy.faults = {"PUT part 2": ["503"] * 3}
@@ -97,7 +97,7 @@ async def test_after_three_tries_it_is_given_up_and_nothing_is_left(
 
 
 @pytest.mark.parametrize("fault", ["404", "403"])
-async def test_what_is_not_there_or_not_allowed_is_not_tried_again(  # G24
+async def test_missing_or_denied_objects_are_not_retried(  # G24
     blobs: Blobs, proxy: Faulty, fault: str
 ) -> None:
     proxy.faults = {"PUT part 1": [fault] * 3}
@@ -106,7 +106,7 @@ async def test_what_is_not_there_or_not_allowed_is_not_tried_again(  # G24
     assert proxy.asked["PUT part 1"] == 1
 
 
-async def test_what_can_be_read_again_is_not_tried_nine_times(s3: str, proxy: Faulty) -> None:
+async def test_retries_are_not_nested(s3: str, proxy: Faulty) -> None:
     async def sleep(seconds: float) -> None:
         pass
 
@@ -118,7 +118,7 @@ async def test_what_can_be_read_again_is_not_tried_nine_times(s3: str, proxy: Fa
     blobs.close()
 
 
-async def test_there_is_a_pause_before_the_next_try(s3: str, proxy: Faulty) -> None:  # G24
+async def test_retries_are_delayed(s3: str, proxy: Faulty) -> None:  # G24
     assert BlobRetryPolicy() == (3, 1.0, 10.0)
     blobs = Blobs(ObjectBucket(s3, BlobRetryPolicy(first_pause_s=0.5, longest_pause_s=1.0)))
     proxy.faults = {"PUT part 1": ["503"]}

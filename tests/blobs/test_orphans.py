@@ -1,4 +1,4 @@
-"""A process that dies between writing a blob and naming it leaves something that is swept."""
+"""A blob whose process died before it was referenced is swept."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def submit_and_die(settings: Settings, verb: str, when: str) -> None:
         ("jobs.submit", "after", 1, 1),
     ],
 )
-async def test_a_submit_that_is_killed_leaves_a_whole_job_or_nothing(
+async def test_a_killed_submit_leaves_a_complete_job_or_nothing(
     tmp_path: Path, verb: str, when: str, blobs_left: int, jobs: int
 ) -> None:
     settings = Settings(database=f"sqlite:////{tmp_path}/jobs.db")

@@ -1,4 +1,4 @@
-"""Uploads that a client writes to the blob store itself, at an address that was signed."""
+"""Uploads that a client writes to the blob store itself, at a signed URL."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def http(engine: Engine) -> AsyncIterator[httpx2.AsyncClient]:
 
 @pytest.fixture
 def objects(s3_server: str, s3: str) -> Objects:
-    """Tells what is in the bucket."""
+    """List the objects in the bucket."""
 
     def listed() -> list[str]:
         client = boto3.client("s3", endpoint_url=s3_server, region_name="us-east-1")
@@ -111,7 +111,7 @@ async def submit(http: httpx2.AsyncClient, signed: dict[str, Any]) -> httpx2.Res
     return await http.post("/v1/jobs", json={"kind": "measure", "input": {"upload": signed["id"]}})
 
 
-async def test_a_file_written_to_its_address_is_an_upload(http: httpx2.AsyncClient) -> None:
+async def test_a_file_written_to_a_signed_url_becomes_an_upload(http: httpx2.AsyncClient) -> None:
     signed = await begin(http, sha256=SHA)
     read_problem(await complete(http, signed), 409, "conflict")
 
@@ -127,7 +127,7 @@ async def test_a_file_written_to_its_address_is_an_upload(http: httpx2.AsyncClie
 
 
 @pytest.mark.parametrize("content", [b"", CONTENT[:-1], CONTENT + b"!"])
-async def test_another_size_than_was_said_is_refused_and_removed(
+async def test_a_wrong_size_is_rejected_and_removed(
     http: httpx2.AsyncClient, objects: Objects, content: bytes
 ) -> None:
     signed = await begin(http)
@@ -138,7 +138,7 @@ async def test_another_size_than_was_said_is_refused_and_removed(
     read_problem(await complete(http, signed), 409, "conflict")
 
 
-async def test_other_bytes_than_were_said_are_refused_and_can_be_written_again(
+async def test_a_wrong_hash_is_rejected_and_can_be_rewritten(
     http: httpx2.AsyncClient, objects: Objects
 ) -> None:
     signed = await begin(http, sha256=SHA)
@@ -151,7 +151,7 @@ async def test_other_bytes_than_were_said_are_refused_and_can_be_written_again(
     assert (await complete(http, signed)).json()["sha256"] == SHA
 
 
-async def test_a_job_cannot_name_what_is_not_complete(http: httpx2.AsyncClient) -> None:
+async def test_a_job_cannot_use_an_incomplete_upload(http: httpx2.AsyncClient) -> None:
     signed = await begin(http)
     await write(signed)
     refused = read_problem(await submit(http, signed), 422, "invalid-payload")
@@ -160,7 +160,7 @@ async def test_a_job_cannot_name_what_is_not_complete(http: httpx2.AsyncClient) 
     assert "not complete" in shown["detail"]
 
 
-async def test_what_was_checked_cannot_be_changed_at_the_address(
+async def test_a_completed_upload_cannot_be_changed(
     http: httpx2.AsyncClient, engine: Engine, clock: StoppedClock, objects: Objects
 ) -> None:
     signed = await begin(http)
@@ -178,7 +178,7 @@ async def test_what_was_checked_cannot_be_changed_at_the_address(
     assert objects() == []
 
 
-async def test_what_is_never_completed_is_swept(
+async def test_incomplete_uploads_are_swept(
     http: httpx2.AsyncClient, engine: Engine, clock: StoppedClock, objects: Objects
 ) -> None:
     signed = await begin(http)
@@ -192,7 +192,7 @@ async def test_what_is_never_completed_is_swept(
     assert objects() == []
 
 
-async def test_completed_twice_at_once_it_is_one_upload(
+async def test_concurrent_completions_make_one_upload(
     http: httpx2.AsyncClient, engine: Engine, clock: StoppedClock, objects: Objects
 ) -> None:
     signed = await begin(http)
@@ -208,7 +208,7 @@ async def test_completed_twice_at_once_it_is_one_upload(
 
 
 @pytest.mark.parametrize("faster", ["before", "after"])
-async def test_who_completes_it_second_finds_the_first(
+async def test_a_second_completion_returns_the_first(
     http: httpx2.AsyncClient,
     engine: Engine,
     objects: Objects,
@@ -235,7 +235,7 @@ async def test_who_completes_it_second_finds_the_first(
     assert len(objects()) == 1
 
 
-async def test_it_can_be_given_up_before_it_is_complete(
+async def test_an_incomplete_upload_can_be_deleted(
     http: httpx2.AsyncClient, objects: Objects
 ) -> None:
     signed = await begin(http)
@@ -246,7 +246,7 @@ async def test_it_can_be_given_up_before_it_is_complete(
     read_problem(await http.delete(f"/v1/uploads/{signed['id']}"), 404, "not-found")
 
 
-async def test_another_tenant_neither_completes_it_nor_gives_it_up(
+async def test_another_tenant_can_neither_complete_nor_delete_it(
     http: httpx2.AsyncClient, engine: Engine
 ) -> None:
     signed = await begin(http)
@@ -258,7 +258,7 @@ async def test_another_tenant_neither_completes_it_nor_gives_it_up(
     assert (await complete(http, signed)).status_code == 200
 
 
-async def test_an_address_nobody_asked_for_cannot_be_completed(http: httpx2.AsyncClient) -> None:
+async def test_an_unknown_upload_cannot_be_completed(http: httpx2.AsyncClient) -> None:
     answer = await http.post("/v1/uploads/01M7GDTNAQ55VVM48585MMPRGK/complete")
     read_problem(answer, 404, "not-found")
 
@@ -266,7 +266,7 @@ async def test_an_address_nobody_asked_for_cannot_be_completed(http: httpx2.Asyn
 @pytest.mark.parametrize(
     "wrong", [{"size": -1}, {"size": 500 * 1024 * 1024 + 1}, {"sha256": "A" * 64}, {"more": 1}]
 )
-async def test_what_makes_no_sense_gets_no_address(
+async def test_an_invalid_request_gets_no_signed_url(
     http: httpx2.AsyncClient, wrong: dict[str, Any]
 ) -> None:
     refused = await http.post("/v1/signed-uploads", json=ASKED | wrong)
@@ -274,7 +274,7 @@ async def test_what_makes_no_sense_gets_no_address(
     assert problem["errors"][0]["pointer"] == f"/{next(iter(wrong))}"
 
 
-async def test_what_is_sealed_is_not_written_by_others(tmp_path: Path, s3: str) -> None:
+async def test_an_encrypted_store_has_no_signed_urls(tmp_path: Path, s3: str) -> None:
     store = SQLiteStore(tmp_path / "jobs.db")
     await store.open()
     keys = f"a={base64.b64encode(bytes(32)).decode()}"
@@ -287,7 +287,7 @@ async def test_what_is_sealed_is_not_written_by_others(tmp_path: Path, s3: str) 
     await store.close()
 
 
-def test_azure_signs_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_supports_signed_urls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", base64.b64encode(b"secret").decode())
     url, headers = ObjectBucket("az://container/folder").sign("signed/a", 60)
@@ -298,7 +298,7 @@ def test_azure_signs_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert headers == {"x-ms-blob-type": "BlockBlob"}
 
 
-def test_google_signs_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_google_supports_signed_urls(monkeypatch: pytest.MonkeyPatch) -> None:
     private = rsa.generate_private_key(65537, 2048)
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     account = {"client_email": "a@example.com", "private_key": pem, "private_key_id": "1"}

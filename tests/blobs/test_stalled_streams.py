@@ -1,4 +1,4 @@
-"""Streams that stall hold no thread: others are written meanwhile."""
+"""Stalled streams hold no thread: others are written meanwhile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coatcheck.blobs.base import PIECE
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.errors import BlobGone
 
-from .test_blobs import PLENTY, content_of, digest_of, stream_of
+from .contents import PLENTY, content_of, digest_of, stream_of
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +20,7 @@ REST = content_of(10)
 
 
 class Stalling:
-    """Sources that send their beginning, and the rest only when they are let go."""
+    """Sources that send their start, and the rest only when released."""
 
     def __init__(self, count: int) -> None:
         self._let_go = asyncio.Event()
@@ -43,9 +43,7 @@ class Stalling:
 
 
 @pytest.mark.parametrize("beginning", [b"x", BEGUN], ids=["less than a piece", "a piece"])
-async def test_stalled_streams_do_not_keep_others_from_being_written(
-    blobs: Blobs, beginning: bytes
-) -> None:
+async def test_stalled_streams_do_not_block_others(blobs: Blobs, beginning: bytes) -> None:
     count = 70  # more than there are threads
     stalling = Stalling(count)
     slow = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx2
 
-from tests.worker.meeting import Life
+from tests.worker.rendezvous import ProcessHandle
 
 from .proc_files import children_of
 from .processes import Running, running
@@ -42,12 +42,12 @@ def test_what_draws_for_a_server_ends_with_it_and_is_started_again(tmp_path: Pat
         first = process_of(api_of(server))
         for _ in range(3):
             draw(url)
-        life, api = Life(first), Life(api_of(server))
+        life, api = ProcessHandle(first), ProcessHandle(api_of(server))
         api.kill()
         life.wait()
         assert server.url() == url, "there is another"
         assert httpx2.get(f"{url}{draw(url)['url']}").status_code == 200
-        last = Life(process_of(api_of(server)))
+        last = ProcessHandle(process_of(api_of(server)))
         assert server.stop() == 0
         last.wait()
 

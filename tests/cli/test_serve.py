@@ -131,7 +131,7 @@ def test_every_line_of_the_log_is_json_when_nobody_reads_it_on_a_terminal(
         server.stop()
         lines = [json.loads(line) for line in server.stderr.until_end()]
 
-    assert {"started", "submitted", "worker started", "handler failed", "worker stopped"} <= {
+    assert {"started", "job submitted", "worker started", "handler failed", "worker stopped"} <= {
         line["message"] for line in lines
     }
     for line in lines:

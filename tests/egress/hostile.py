@@ -1,11 +1,11 @@
-"""Addresses that must not be called, each with what is wrong about it.
+"""Addresses that must not be called, each with the reason.
 
-Names are resolved by `NAMES`, as an attacker's own name server would.
+`NAMES` resolves names, as an attacker's own name server would.
 """
 
 from __future__ import annotations
 
-# What somebody else's name server answers.
+# The answers of an attacker's name server.
 NAMES: dict[str, list[str]] = {
     "loopback.example": ["127.0.0.1"],
     "loopback6.example": ["::1"],
@@ -38,10 +38,10 @@ _IN_ADDRESSES = [
     *("http://192.168.0.1/", "http://192.168.255.255/", "http://100.64.0.1/"),
     *("http://100.127.255.254/", "http://100.100.100.200/latest/meta-data/"),
     *("http://[fc00::1]/", "http://[fd12:3456::1]/", "http://[fe80::1]/", "http://[fec0::1]/"),
-    # those who hand out credentials
+    # credential services
     *("http://169.254.169.254/latest/meta-data/", "http://169.254.170.2/v2/credentials"),
     *("http://[fd00:ec2::254]/", "http://168.63.129.16/", "http://192.0.0.192/"),
-    # nobody's, everybody's, for examples and for tests
+    # reserved, multicast, documentation and test networks
     *("http://192.0.2.1/", "http://198.51.100.7/", "http://203.0.113.9/", "http://198.18.0.1/"),
     *("http://198.19.255.255/", "http://192.88.99.1/", "http://224.0.0.1/", "http://239.1.1.1/"),
     *("http://240.0.0.1/", "http://255.255.255.255/", "http://[ff02::1]/", "http://[2001:db8::1]/"),
@@ -73,7 +73,7 @@ _IN_NUMBERS = [
     *("http://127.0.0.1./", "http://example.0x7f/", "http://93.184.216.034/", "http://4294967296/"),
 ]
 _IN_SYNTAX = [
-    # credentials, and what stands before an @
+    # credentials in the URL
     *("http://user@public.example/", "http://user:pass@public.example/", "http://@public.example/"),
     *("http://public.example@127.0.0.1/", "http://127.0.0.1@public.example/"),
     *("http://public.example:80@127.0.0.1:80/", "http://public.example%40127.0.0.1/"),
@@ -81,7 +81,7 @@ _IN_SYNTAX = [
     *("file:///etc/passwd", "ftp://public.example/", "gopher://127.0.0.1:6379/_INFO", "data:,x"),
     *("javascript:alert(1)", "ws://public.example/", "unix:///var/run/docker.sock", "dict://x:1/"),
     *("http:public.example", "http:/public.example/", "//public.example/", "public.example", ""),
-    # several ways to be read
+    # ambiguous URLs
     *("http://public.example\\@127.0.0.1/", "http://127.0.0.1\\.public.example/"),
     *("http://public.example#@127.0.0.1/", "http://public.example/#fragment", "http:///path"),
     *("http://public.example /", " http://public.example/", "http://public.example/\r\nHost: x"),
@@ -124,7 +124,7 @@ HARMLESS = [
 
 
 async def resolve(host: str, _port: int) -> list[str]:
-    """Answer like the name servers above."""
+    """Resolve a name from the table above."""
     if host not in NAMES:
         raise OSError("no such name")
     return NAMES[host]

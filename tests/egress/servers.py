@@ -1,4 +1,4 @@
-"""Real servers on this machine, and a name server that says what a test wants."""
+"""Real servers on this machine, and a name server under a test's control."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Heard:
-    """What a server was told, and how often somebody connected."""
+    """The requests that a server received, and how many connections."""
 
     def __init__(self) -> None:
         self.requests: list[bytes] = []
@@ -55,7 +55,7 @@ async def serving(
 
 
 class Names:
-    """A name server whose answers change with every question."""
+    """A name server whose answers change with every lookup."""
 
     def __init__(self, *answers: list[str]) -> None:
         self._answers = answers
@@ -67,7 +67,7 @@ class Names:
 
 
 def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Return how a server proves to be `name`, and how a caller trusts it."""
+    """Return the TLS contexts of a server with this name and of a client that trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)

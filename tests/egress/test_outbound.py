@@ -1,4 +1,4 @@
-"""Calls to real servers: to the address that was checked, under the name that was asked for."""
+"""Calls to real servers: to the checked address, under the requested name."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ async def test_the_name_is_resolved_once_and_stays_in_the_host_header() -> None:
     assert f"host: hook.example:{port}\r\n".encode() in request.lower()
 
 
-async def test_a_name_that_is_rebound_after_it_was_judged_is_not_called() -> None:
-    # Public when the endpoint was made; this machine when it is called.
+async def test_a_name_that_is_rebound_after_the_check_is_not_called() -> None:
+    # Public when the endpoint was created; this machine when it is called.
     heard, names = Heard(), Names(["93.184.216.34"], HERE)
     async with serving(OK, heard) as port, calling(names, allow="") as outbound:
         url = f"http://hook.example:{port}/"
@@ -68,7 +68,7 @@ async def test_addresses_are_tried_in_turn() -> None:
         assert (await post(outbound, f"http://hook.example:{port}/")).status == 200
 
 
-async def test_tls_is_agreed_on_for_the_name(tmp_path: Path) -> None:
+async def test_tls_verifies_the_name(tmp_path: Path) -> None:
     heard = Heard()
     server, trusting = certificate(tmp_path, "hook.example")
     server.sni_callback = lambda _socket, name, _context: heard.sni.append(name)
@@ -82,7 +82,7 @@ async def test_tls_is_agreed_on_for_the_name(tmp_path: Path) -> None:
     assert heard.sni == ["hook.example", "other.example"]
 
 
-async def test_a_redirect_is_an_answer() -> None:
+async def test_a_redirect_is_returned() -> None:
     moved = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
     heard = Heard()
     async with serving(moved, heard) as port, calling() as outbound:
@@ -91,7 +91,7 @@ async def test_a_redirect_is_an_answer() -> None:
     assert len(heard.requests) == 1
 
 
-async def test_no_more_is_read_than_was_asked_for() -> None:
+async def test_the_response_body_is_limited() -> None:
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -118,7 +118,7 @@ async def test_endless_headers_are_cut_off() -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"])
-async def test_who_does_not_go_on_is_left(sent: bytes) -> None:
+async def test_a_stalled_response_times_out(sent: bytes) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(sent)
         await reader.read()
@@ -129,13 +129,13 @@ async def test_who_does_not_go_on_is_left(sent: bytes) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nbad\x00: x\r\n\r\n"])
-async def test_nonsense_is_a_failure(answer: bytes) -> None:
+async def test_an_invalid_response_is_a_failure(answer: bytes) -> None:
     async with serving(answer, Heard()) as port, calling() as outbound:
         with pytest.raises(EgressFailed):
             await post(outbound, f"http://hook.example:{port}/")
 
 
-async def test_nobody_there_is_a_failure() -> None:
+async def test_a_refused_connection_is_a_failure() -> None:
     async with serving(OK, Heard()) as port:
         pass
     async with calling() as outbound:
@@ -151,7 +151,7 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
         assert (await post(outbound, f"http://hook.example:{port}/")).status == 200
 
 
-async def test_those_who_ask_for_a_name_at_the_same_time_share_the_answer() -> None:
+async def test_concurrent_lookups_of_a_name_are_shared() -> None:
     check_resolved = SystemResolver()
     answers = await asyncio.gather(*(check_resolved("localhost", 80) for _ in range(200)))
     assert {"127.0.0.1"} <= set(answers[0]) and len({tuple(found) for found in answers}) == 1

@@ -1,4 +1,4 @@
-"""The API is killed between commit and answer; the client asks again under its key."""
+"""The API is killed between commit and response; the client repeats the request under its key."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The app that the fault tests run: every entry of a handler and every result is written down.
+"""The app of the fault tests: it logs every handler call and every result.
 
-Handlers pass a point of their own, `handler.began`, where a test can strike as it can at the
-worker's points.
+Handlers have a failpoint of their own, `handler.began`, beside the worker's.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The faults in large: `make chaos`, or `python -m tests.faults.chaos [FAULT[:STORE] ...]`.
+"""The fault tests at scale: `make chaos`, or `python -m tests.faults.chaos [FAULT[:STORE] ...]`.
 
-`CHAOS_SCALE` (1.0) multiplies how often each fault is tried, `CHAOS_SECONDS` (6000) bounds the
-whole: each fault has a share of it by what it took when it was measured, and runs in rounds until
-that is used up; what it leaves goes to those after it. `CHAOS_SEED` repeats a run.
+`CHAOS_SCALE` (1.0) multiplies how often each fault is injected, `CHAOS_SECONDS` (6000) limits the
+whole run. Each fault gets a share of the time, by its measured duration, and runs in rounds until
+the share is used up. Unused time goes to the faults after it. `CHAOS_SEED` repeats a run.
 
-Prints a table. Where everything was to be tried in full, what was found of a fault takes the place
-of what had been found of it, in `docs/reliability.json` and in the table of `docs/reliability.md`,
-as soon as that fault is done: a run that is cut short, or of some faults only, counts as far as it
-came. Ends with 1 if any promise was broken.
+Prints a table. In a full run, the findings of each fault replace its earlier findings in
+`docs/reliability.json` and in the table of `docs/reliability.md` as soon as the fault is done, so a
+run that is cut short, or that covers some faults only, counts as far as it got. Exits with 1 if any
+promise was broken.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from tests.postgres.server import TrialServer
 
 from .api_kills import kill_apis
 from .clocks import jump
-from .crowd import crowd, race_cancels, restart_in_mid_drain
 from .disks import run_out_of_room, tear_tails
 from .freezes import freeze_workers
 from .kills import kill_at_checkpoints, kill_with_processes, kill_workers
@@ -38,6 +37,7 @@ from .launcher import ROOT, Launcher
 from .nth_call import PERSISTENTLY, fail_on_every_call
 from .outages import drop_connections, restart_postgres
 from .place import Place, postgres_place, sqlite_place
+from .shared_store import crowd, race_cancels, restart_in_mid_drain
 from .stage import Tally
 
 BEGIN, END = "<!-- the table begins -->", "<!-- the table ends -->"

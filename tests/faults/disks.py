@@ -1,4 +1,4 @@
-"""What a disk can do to an SQLite file: no room, a limit of the file's size, a torn WAL tail."""
+"""Disk faults of an SQLite file: a full disk, a file size limit, a torn WAL tail."""
 
 from __future__ import annotations
 

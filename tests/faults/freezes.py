@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 
+from .frozen_processes import is_being_written, stands_still
 from .launcher import Launcher, Subject
 from .place import Place
 from .stage import MARGIN_S, Stage, Tally
-from .stopping import is_being_written, stands_still
 
 POINTS = (
     "worker.before_settle",

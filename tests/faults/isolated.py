@@ -1,7 +1,7 @@
-"""Kinds whose handlers run in processes of their own, for workers that are killed around them.
+"""Kinds whose handlers run in processes, for workers that are killed around them.
 
-An app apart: a worker starts such processes as soon as it has such a kind, and each costs the start
-of an interpreter, which the other rounds need not pay.
+They have an app of their own: a worker starts such processes as soon as it has such a kind, and
+each costs the start of an interpreter, which other rounds need not pay.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SIGKILL of workers, each at a point it was waited for at."""
+"""SIGKILL of workers at failpoints."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Warm processes: one that has imported everything, has no threads, and forks for each order.
+"""A launcher: a warm process without threads that has imported everything, and forks for each
+order.
 
-A worker costs a fork instead of an interpreter's start, so that killing it is cheap. The launcher
-ends when the test process closes its socket or dies, and all it has forked die with it.
+A worker then costs a fork instead of an interpreter start, so killing it is cheap. The launcher
+ends when the test process closes its socket or dies, and all its children die with it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A store that fails on its Nth call, once or for a while, before or after it has done what was
-asked: the worker gets through it, and nothing is lost or done twice.
+"""A store that fails on its Nth call, once or for a while, before or after the operation: the
+worker recovers, and nothing is lost or repeated.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from coatcheck.worker.worker import Worker
 from tests.store_proxy import StoreProxy
 
 from .app import app
-from .hearing import deliver_the_rest
 from .place import HERE, LEASE_S, Place
 from .stage import NO_PROCESSES, Stage, Tally
+from .webhook_receiver import deliver_the_rest
 
 # What opens and closes a store, and asks whether it is there.
 NOT_WORK = frozenset({"open", "close", "migrate", "ping"})

@@ -1,4 +1,4 @@
-"""PostgreSQL restarts under the workers, and connections that break when COMMIT was sent."""
+"""PostgreSQL restarts under the workers, and connections that break after COMMIT was sent."""
 
 from __future__ import annotations
 

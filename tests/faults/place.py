@@ -1,4 +1,4 @@
-"""The stores that faults are tried on, and how processes of a test find them."""
+"""The stores that faults are injected into, and how the processes of a test find them."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Hours in small: a mixed load for half an hour, through which nothing may grow.
+"""A soak test: a mixed load for half an hour, during which nothing may grow.
 
     python -m tests.faults.soak [--seconds 1800] [--store sqlite|postgres]
 
-A real `coatcheck serve` gets jobs of every sort over HTTP; each is waited for, followed, cancelled
-or answered, and is gone by its retention twenty seconds after its end. Meanwhile memory and open
-descriptors of every process of the server are looked at, and what the store takes up, apart from
-what outlives a job by promise: its id, and the key it was handed in under, are kept for days. What
-they are in the last quarter is held against what they were in the second; the first is for warming
-up. What is not gone yet grows with the pace of the load, so that is steady: each client begins
-something every second, unless what it began takes longer.
+A real `coatcheck serve` gets jobs of every kind over HTTP. Each is waited for, followed, cancelled
+or answered, and its retention ends twenty seconds after it has finished. Meanwhile the memory and
+open descriptors of every process of the server are measured, and the size of the store, except for
+what outlives a job by design: its id and its idempotency key are kept for days. The last quarter is
+compared with the second; the first is for warming up. The number of stored jobs depends on the rate
+of the load, so the rate is steady: each client starts something every second, unless its last job
+takes longer.
 """
 
 from __future__ import annotations

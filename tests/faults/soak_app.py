@@ -1,4 +1,4 @@
-"""What a soak runs: every kind of handler there is, and jobs that are gone soon after their end."""
+"""The app of the soak test: every kind of handler, with a short retention."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A stage: a store, the processes on it, what was asked of them, and at the end the checker.
+"""A stage: a store, the processes on it, the requests made to them, and finally the checker.
 
-The test process submits, sweeps and strikes; the jobs run in processes that a launcher forks.
+The test process submits, sweeps and injects faults; jobs run in processes that a launcher forks.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from coatcheck.testing.checker.replay import replay
 from coatcheck.testing.checker.run import first_fence
 
 from .app import worked_out, worked_out_apart
-from .hearing import deliver_the_rest, hearing
 from .launcher import Launcher, Subject
 from .place import HERE, LEASE_S, SWEEP_S, Place
 from .subject import APPS, Order
+from .webhook_receiver import deliver_the_rest, hearing
 
 # Beyond this, and a little for each job, a run that has not ended has failed.
 # As long as something ends, the rest is waited for; then this much longer.

@@ -1,7 +1,7 @@
-"""What a forked process does until a fault strikes it: a worker, or an API.
+"""A forked process that faults are injected into: a worker, or an API.
 
-At a point it is armed for it says so over its socket and stands still until it is told to go on,
-or is killed there.
+At an armed failpoint it reports over its socket and stops, until it is told to continue or is
+killed.
 """
 
 from __future__ import annotations

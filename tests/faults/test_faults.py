@@ -1,4 +1,4 @@
-"""The faults of docs/reliability.md in small: each run ends with the checker of every promise."""
+"""The faults of docs/reliability.md at small scale. Each run ends with a check of every promise."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from tests.postgres.server import TrialServer
 
 from .api_kills import kill_apis
-from .crowd import crowd, race_cancels, restart_in_mid_drain
 from .freezes import freeze_workers
 from .kills import kill_at_checkpoints, kill_with_processes, kill_workers
 from .launcher import Launcher
 from .outages import drop_connections, restart_postgres
 from .place import Place, postgres_place
+from .shared_store import crowd, race_cancels, restart_in_mid_drain
 
 # A process frozen in the middle of a transaction costs the others five seconds, ten of them on a
 # busy machine a minute or two.
@@ -59,7 +59,7 @@ async def test_workers_are_frozen_past_their_lease(
     assert tally.notes["stale writes refused"] > 0
 
 
-async def test_the_api_is_killed_between_commit_and_answer(
+async def test_the_api_is_killed_between_commit_and_response(
     place: Place, launcher: Launcher, seed: int
 ) -> None:
     tally = await kill_apis(place, launcher, kills=20, seed=seed)
@@ -73,7 +73,7 @@ async def test_eight_processes_share_a_store(place: Place, launcher: Launcher, s
     assert tally.jobs == 2_000
 
 
-async def test_cancels_race_the_ends_of_jobs(place: Place, launcher: Launcher, seed: int) -> None:
+async def test_cancels_race_with_settles(place: Place, launcher: Launcher, seed: int) -> None:
     tally = await race_cancels(place, launcher, races=200, seed=seed)
     assert tally.violations == []
     assert tally.tried == 200

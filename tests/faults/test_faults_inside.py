@@ -1,4 +1,4 @@
-"""Faults that strike within one process: failing calls, clocks, disks."""
+"""Faults within one process: failing calls, clocks, disks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .place import Place
 
 pytestmark = pytest.mark.anyio
 
-# What a run of jobs with steps, events and deliveries has to call at least.
+# The store verbs that a run of jobs with steps, events and deliveries calls at least.
 USED = frozenset(
-    {"submit", "send", "cancel", "claim", "report", "settle", "steps", "messages"}
-    | {"claim_deliveries", "note_deliveries", "secrets_of"}
-    | {"register_worker", "remove_worker", "sweep", "workers", "erase"}
+    {"submit", "send_event", "cancel", "claim", "report", "settle", "list_steps"}
+    | {"list_sent_events", "claim_deliveries", "record_deliveries", "list_secrets"}
+    | {"register_worker", "remove_worker", "sweep", "list_workers", "erase_deleted"}
 )
 
 

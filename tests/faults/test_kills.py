@@ -1,6 +1,6 @@
-"""SIGKILL of the worker, of the API, of both and of the supervisor, with jobs in every state.
+"""SIGKILL of the worker, the API, both, and the supervisor, with jobs in every state.
 
-Nothing that was accepted is lost, and each job ends exactly once.
+No accepted job is lost, and each job finishes exactly once.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pytest
 from coatcheck import JobHandle
 from coatcheck.testing.checker import EffectLog, RunRecord, Submit, check, read_records
 
+from .frozen_processes import is_being_written, stands_still
 from .place import Place
 from .server import Server, wait_until_gone
-from .stopping import is_being_written, stands_still
 
 EACH = 5
 
@@ -138,7 +138,7 @@ def test_both_are_killed_at_once(place: Place) -> None:
         assert server.terminate() == 0
 
 
-def test_the_supervisor_is_killed_and_both_go_with_it(place: Place) -> None:
+def test_killing_the_supervisor_ends_both(place: Place) -> None:
     with Server(place) as server:
         api, worker = server.child("api"), server.child("worker")
         jobs = submit_jobs_in_every_state(server)
@@ -152,7 +152,7 @@ def test_the_supervisor_is_killed_and_both_go_with_it(place: Place) -> None:
 
 
 @pytest.mark.parametrize("mode", [(), ("--in-process",)], ids=["supervised", "in-process"])
-def test_a_polite_stop_gives_running_jobs_back_without_losing_an_attempt(
+def test_a_graceful_stop_releases_running_jobs_without_using_an_attempt(
     place: Place, mode: tuple[str, ...]
 ) -> None:
     with Server(place, *mode, drain_s="0.1") as server:
@@ -179,7 +179,7 @@ def stop_outside_a_write(place: Place, pid: int) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_a_stopped_worker_loses_its_lease_and_its_late_writes_change_nothing(place: Place) -> None:
+def test_late_writes_of_a_frozen_worker_change_nothing(place: Place) -> None:
     with Server(place, lease_s="2") as server:
         worker = server.child("worker")
         handle = server.client.submit("held", 1)

@@ -1,5 +1,5 @@
-"""SIGKILL around the write of a step whose result is too large for a row: what is on record can be
-read, what is not runs again, and no bytes are left behind.
+"""SIGKILL around the write of a large step result: recorded results are readable, others run again,
+and no bytes are left behind.
 """
 
 from __future__ import annotations

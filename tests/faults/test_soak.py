@@ -1,4 +1,4 @@
-"""What a soak would notice, and that a short one does what it says."""
+"""The soak test detects growth, and a short run works."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def seen(name: str, *samples: float) -> Soaked:
 
 
 @pytest.mark.parametrize("name", BOUNDS)
-def test_what_grows_is_named(name: str) -> None:
+def test_growth_is_reported(name: str) -> None:
     assert seen(name, 10, 50, 100, 100, 101, 99, 100, 101).grown() == []
     [found] = seen(name, 10, 50, 100, 100, 110, 120, 130, 140).grown()
     assert found == f"{name}: 100.0 became 135.0"
@@ -23,7 +23,7 @@ def test_what_grows_is_named(name: str) -> None:
 
 @pytest.mark.timeout(400)
 @pytest.mark.anyio
-async def test_every_sort_of_job_is_in_the_load() -> None:
+async def test_the_load_contains_every_kind_of_job() -> None:
     soaked = await soak("sqlite", seconds=8, seed=1)
     assert soaked.wrong == []
     assert set(soaked.done) == set(ACTS)

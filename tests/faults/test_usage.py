@@ -1,4 +1,4 @@
-"""What tenants have used, while workers are killed: it is what the jobs' own logs say, exactly."""
+"""The usage of tenants matches the jobs' own logs exactly, while workers are killed."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_usage_is_exact_while_workers_are_killed(  # G37
         assert tally.violations == []
 
 
-async def test_usage_is_exact_while_the_api_is_killed_before_it_answers(
+async def test_usage_is_exact_while_the_api_is_killed_before_it_responds(
     place: Place, launcher: Launcher, seed: int
 ) -> None:
     tally = await kill_apis(place, launcher, kills=4, seed=seed)

@@ -1,1 +1,1 @@
-"""Hostile bytes against a real server, as a scanner or somebody with a socket may send them."""
+"""Hostile bytes against a real server, as a scanner or an attacker with a socket may send them."""

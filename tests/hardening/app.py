@@ -1,4 +1,4 @@
-"""The app that hostile callers meet, with handlers that do as they are told."""
+"""The app that hostile callers use, with handlers under a test's control."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ async def echo(ctx: Context, value: JsonValue) -> JsonValue:
 
 @app.job(retries=0)
 async def leave(ctx: Context, file: File) -> None:
-    """Leave a file behind under the name and type that the caller wants."""
+    """Store an artifact under the name and type that the caller wants."""
     await ctx.artifact(file.name, b"x", file.content_type)
 
 
 @app.job(retries=0)
 async def say(ctx: Context, words: str) -> None:
-    """Say it wherever a handler can say something, and fail of it."""
+    """Report the text wherever a handler can, and fail with it."""
     await ctx.phase(words[:60])
     await ctx.log(words, field=words)
     await ctx.progress(1, 2, words)

@@ -15,7 +15,7 @@ APP = f"{Path(served_app.__file__)}:app"
 
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A real server that the tests share; what one sends must not matter to the next."""
+    """A real server that the tests share. No test may depend on another's requests."""
     folder = tmp_path_factory.mktemp("hardening")
     with running("serve", APP, "--port", "0", "--in-process", folder=folder) as server:
         server.stderr.wait_for("worker started")

@@ -1,4 +1,4 @@
-"""Every surface that ships with Coatcheck, for tests that walk all endpoints."""
+"""Every built-in surface, for tests that walk all endpoints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOWHERE = "http://127.0.0.1:9"  # nothing listens there
 
 
 def every_surface(upstream: str = NOWHERE) -> list[Surface]:
-    """Make one surface of each kind; those that call another service call `upstream`."""
+    """Create one surface of each kind. Those that call another service call `upstream`."""
     rules = read_rules([{"match": "POST /reports", "target": upstream, "name": "reports"}])
     return [
         TaskSurface({}),
@@ -59,9 +59,7 @@ class Served(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def every_surface_served(folder: Path, *more: Surface) -> AsyncIterator[Served]:
-    """Serve every surface, and more, beside the kinds of the HTTP tests, from a database in a
-    folder.
-    """
+    """Serve every surface beside the kinds of the HTTP tests, from a database in a folder."""
     settings = Settings(database=f"sqlite:///{folder}/jobs.db")
     surfaces = [*every_surface(), *more]
     gate = Gate()

@@ -1,4 +1,4 @@
-"""What is small on the wire and large inside: nothing is ever unpacked here."""
+"""Decompression bombs: nothing that arrives is ever unpacked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from tests.hardening.raw import Raw, ask, request
+from tests.hardening.raw_http import Raw, ask, request
 
 BOMB = gzip.compress(b'{"kind":"echo","input":"' + b"a" * 20_000_000 + b'"}')
 FORM = b"Content-Type: multipart/form-data; boundary=b"
@@ -16,7 +16,7 @@ PART = b'--b\r\nContent-Disposition: form-data; name="f"'
 
 
 @pytest.mark.parametrize("coding", [b"gzip", b"deflate", b"br", b"zstd", b"gzip, gzip", b"x"])
-def test_every_call_that_takes_a_body_refuses_a_packed_one(url: str, coding: bytes) -> None:
+def test_every_endpoint_with_a_body_rejects_a_compressed_one(url: str, coding: bytes) -> None:
     described = ask(url, request("GET", "/openapi.json")).json()
     calls = [
         (method.upper(), path, next(iter(operation["requestBody"]["content"])))
@@ -31,7 +31,8 @@ def test_every_call_that_takes_a_body_refuses_a_packed_one(url: str, coding: byt
         sent = re.sub(r"\{[^}]*\}", job, path)
         kind = b"Content-Type: " + (b"text/plain" if "*" in media_type else media_type.encode())
         answer = ask(url, request(method, sent, BOMB, kind, packing))
-        refused = answer.status in (404, 415)  # what is not there is said first, unread
+        # a missing resource is reported first, without reading
+        refused = answer.status in (404, 415)
         assert refused, (method, path, answer.status, answer.body)
         if "{" not in path:
             assert answer.status == 415
@@ -62,7 +63,7 @@ HOSTILE_FORMS = {
 
 @pytest.mark.parametrize("what", HOSTILE_FORMS)
 @pytest.mark.parametrize("chunked", [False, True], ids=["with its length", "in chunks"])
-def test_a_form_that_is_more_than_its_file_is_refused(url: str, what: str, chunked: bool) -> None:
+def test_a_form_with_oversized_fields_is_rejected(url: str, what: str, chunked: bool) -> None:
     form = HOSTILE_FORMS[what]
     with Raw(url) as raw:
         if chunked:
@@ -75,7 +76,7 @@ def test_a_form_that_is_more_than_its_file_is_refused(url: str, what: str, chunk
     assert answer.status == 400, answer.body
 
 
-def test_a_form_inside_a_form_is_a_file_like_any(url: str) -> None:
+def test_a_nested_form_is_treated_as_a_file(url: str) -> None:
     inner = b"--c\r\nContent-Disposition: file; filename=x\r\n\r\ny\r\n--c--\r\n"
     form = PART + b'; filename="a"\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n' + inner
     answer = ask(url, request("POST", "/v1/uploads", form + b"\r\n--b--\r\n", FORM))
@@ -100,6 +101,6 @@ def test_a_form_inside_a_form_is_a_file_like_any(url: str) -> None:
         "one key over and over",
     ],
 )
-def test_json_that_is_costly_to_read_is_refused(url: str, body: bytes) -> None:
+def test_expensive_json_is_rejected(url: str, body: bytes) -> None:
     answer = ask(url, request("POST", "/v1/jobs", body, b"Content-Type: application/json"))
     assert answer.status == 400, answer.body

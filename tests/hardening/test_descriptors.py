@@ -43,7 +43,7 @@ def test_idle_connections_leave_a_reserve(few: Running) -> None:
             with contextlib.suppress(ConnectionError):
                 opened.enter_context(socket.create_connection((where.hostname, where.port), 30))
 
-        # The one that was there first still gets all it needs, files among it.
+        # The first connection still gets all it needs, including files.
         job = known.post("/v1/jobs", json={"kind": "echo", "input": 1})
         assert job.status_code == 202, job.text
         uploaded = known.post("/v1/uploads", content=b"x" * 3_000_000)
@@ -61,7 +61,7 @@ def test_idle_connections_leave_a_reserve(few: Running) -> None:
         (65_536, 1024, 32_256, 10_000),
     ],
 )
-def test_how_descriptors_are_shared_out(
+def test_how_descriptors_are_divided(
     limit: int, reserve: int, connections: int, per_tenant: int
 ) -> None:
     budget = DescriptorBudget(limit)
@@ -73,7 +73,7 @@ def test_how_descriptors_are_shared_out(
     assert 2 * budget.connections + budget.reserve <= limit
 
 
-def test_the_doctor_tells_the_numbers(tmp_path: Path) -> None:
+def test_the_doctor_reports_descriptor_limits(tmp_path: Path) -> None:
     found = json.loads(run_to_end("doctor", "--json", folder=tmp_path).stdout)
     descriptors, tenants = (check for check in found["checks"] if check["area"] == "limits")
     assert "file descriptors: " in descriptors["message"]

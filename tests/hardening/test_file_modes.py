@@ -1,4 +1,4 @@
-"""Nobody but the owner can read what a server keeps, whatever the umask; the doctor says so."""
+"""Only the owner can read the files of a server, whatever the umask; the doctor checks it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.hardening.conftest import running_after
 
 @pytest.fixture
 def careless(tmp_path: Path) -> Iterator[Running]:
-    """A server with every surface, whose umask takes nothing away."""
+    """A server with every surface, and an umask of 0."""
     with running_after("umask 0", "serve", "--port", "0", "--in-process", folder=tmp_path) as found:
         yield found
 
 
 def open_to_others(folder: Path) -> list[str]:
-    """Return every file and folder below that others can use."""
+    """Return every file and folder below that others can access."""
     found = []
     for path in sorted(folder.rglob("*")):
         mode = path.lstat().st_mode
@@ -31,7 +31,7 @@ def open_to_others(folder: Path) -> list[str]:
     return found
 
 
-def test_everything_a_server_creates_is_its_own(careless: Running, tmp_path: Path) -> None:
+def test_files_of_a_server_are_private(careless: Running, tmp_path: Path) -> None:
     with httpx2.Client(base_url=careless.url(), timeout=60) as http:
         document = {"text": "Coats are checked here.", "name": "a.md"}
         taken = http.post("/v1/ingest", json=document)
@@ -50,7 +50,7 @@ def test_everything_a_server_creates_is_its_own(careless: Running, tmp_path: Pat
         assert open_to_others(tmp_path) == []
 
 
-def test_a_backup_and_a_migrated_database_are_their_owners(tmp_path: Path) -> None:
+def test_backups_and_migrated_databases_are_private(tmp_path: Path) -> None:
     for command in (("migrate",), ("backup", "copy.db")):
         ended = run_to_end(*command, folder=tmp_path)
         assert ended.returncode == 0, ended.stderr
@@ -67,7 +67,7 @@ def findings(folder: Path) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_the_doctor_warns_of_files_that_others_can_read(tmp_path: Path) -> None:
+def test_the_doctor_warns_about_files_that_others_can_read(tmp_path: Path) -> None:
     run_to_end("migrate", folder=tmp_path)
     data = tmp_path / "data"
     [(level, said, _)] = findings(tmp_path)

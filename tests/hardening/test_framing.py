@@ -1,7 +1,7 @@
-"""Request smuggling: nobody hides a request in another one, whatever a proxy before us makes of it.
+"""Request smuggling: no request can be hidden in another, whatever a proxy in front makes of it.
 
-Each shape is followed by a request that submits a job of its own. Where the shape is ambiguous the
-server refuses it and reads nothing more.
+Each form is followed by a request that submits a job. If the form is ambiguous, the server rejects
+it and reads nothing more.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from tests.hardening.raw import HOST, JSON, Raw, ask, request, submit
+from tests.hardening.raw_http import HOST, JSON, Raw, ask, request, submit
 
 BODY = b'{"kind":"echo","input":1}'
 LENGTH = b"Content-Length: %d\r\n" % len(BODY)
@@ -80,9 +80,7 @@ AMBIGUOUS = {
 
 
 @pytest.mark.parametrize("shape", AMBIGUOUS)
-def test_what_can_be_read_in_two_ways_is_refused_and_nothing_is_read_behind_it(
-    url: str, shape: str
-) -> None:
+def test_ambiguous_framing_is_rejected_and_the_rest_is_not_read(url: str, shape: str) -> None:
     before = _jobs(url)
     with Raw(url) as raw:
         raw.send(AMBIGUOUS[shape] + HIDDEN)
@@ -103,7 +101,7 @@ def test_what_can_be_read_in_two_ways_is_refused_and_nothing_is_read_behind_it(
     ],
     ids=["upgrade with a body", "upgrade with chunks", "upgrade alone", "CONNECT"],
 )
-def test_what_follows_an_upgrade_is_not_a_request(url: str, opening: bytes) -> None:
+def test_bytes_after_an_upgrade_are_not_a_request(url: str, opening: bytes) -> None:
     with Raw(url) as raw:
         raw.send(opening)
         assert raw.read() is not None
@@ -112,15 +110,15 @@ def test_what_follows_an_upgrade_is_not_a_request(url: str, opening: bytes) -> N
     assert _jobs(url, "hidden:yes") == []
 
 
-def test_a_body_that_is_longer_than_it_says_is_one_request_and_the_end(url: str) -> None:
+def test_a_body_longer_than_declared_ends_the_connection(url: str) -> None:
     with Raw(url) as raw:
         raw.send(_post(LENGTH, BODY + b"xx") + HIDDEN)
         [answer] = raw.rest()
-    assert answer.status == 202  # the request was in order, and is answered as such
+    assert answer.status == 202  # the request was valid, and is answered
     assert _jobs(url, "hidden:yes") == []
 
 
-def test_a_refusal_is_not_taken_for_the_answer_of_an_earlier_request(url: str) -> None:
+def test_a_rejection_is_not_taken_for_an_earlier_response(url: str) -> None:
     with Raw(url) as raw:
         raw.send(request("GET", "/healthz") + request("GET", "/v1/jobs") + b"\0\0\0\0")
         answers = raw.rest()
@@ -138,7 +136,7 @@ def test_a_refusal_is_not_taken_for_the_answer_of_an_earlier_request(url: str) -
     ],
     ids=["a length", "chunks", "chunks in capitals", "an extension", "an empty line before"],
 )
-def test_what_is_in_order_is_answered_and_the_next_one_too(url: str, whole: bytes) -> None:
+def test_valid_pipelined_requests_are_answered(url: str, whole: bytes) -> None:
     with Raw(url) as raw:
         raw.send(whole + request("GET", "/healthz"))
         first, second = raw.read(), raw.read()
@@ -165,10 +163,10 @@ def test_trailers_do_not_become_headers(url: str) -> None:
     ],
     ids=["a field", "a path", "a field of the second request", "an extension", "a trailer"],
 )
-def test_what_has_no_end_is_ended_here(url: str, opening: bytes) -> None:
+def test_endless_input_is_cut_off(url: str, opening: bytes) -> None:
     with Raw(url) as raw:
         raw.send(opening)
-        for _ in range(200):  # far more than any buffer on the way
+        for _ in range(200):  # far more than any buffer in between
             raw.send(b"a" * 65536)
         assert all(answer.status in (200, 400, 431) for answer in raw.rest())
 
@@ -191,8 +189,8 @@ def test_fields_are_limited_in_number_and_in_size(url: str) -> None:
     assert ask(url, request("GET", "/healthz", None, *few)).status == 200
 
 
-def test_the_look_for_hidden_jobs_sees_all_of_them(url: str) -> None:
-    """However many there are on the server that the tests share: more than a page holds."""
+def test_the_check_for_smuggled_jobs_sees_all_jobs(url: str) -> None:
+    """Even if the shared server has more jobs than fit on a page."""
     batch = {"jobs": [{"kind": "echo", "input": 1, "labels": {"many": "yes"}}] * 450}
     made = ask(url, request("POST", "/v1/batches", json.dumps(batch).encode(), JSON.strip()))
     assert made.status == 202, made.body

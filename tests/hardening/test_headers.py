@@ -1,4 +1,4 @@
-"""Header injection: what callers and handlers say never begins a header of ours."""
+"""Header injection: input of callers and handlers never starts a response header."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.hardening.raw import Answer, Raw, ask, request, submit
+from tests.hardening.raw_http import Answer, Raw, ask, request, submit
 
 EVIL = "\r\nX-Evil: 1"
 
@@ -31,7 +31,7 @@ def _is_clean(answer: Answer) -> bool:
         b"<b>",
     ],
 )
-def test_a_correlation_id_that_cannot_be_one_is_replaced(url: str, given: bytes) -> None:
+def test_an_invalid_correlation_id_is_replaced(url: str, given: bytes) -> None:
     answer = ask(url, request("GET", "/v1/jobs", None, b"X-Correlation-Id: " + given))
     assert _is_clean(answer)
     assert answer.fields["x-correlation-id"].encode() != given
@@ -49,7 +49,7 @@ def test_a_correlation_id_that_cannot_be_one_is_replaced(url: str, given: bytes)
         b"Origin: http://localhost\0",
     ],
 )
-def test_a_header_with_control_characters_is_refused(url: str, header: bytes) -> None:
+def test_a_header_with_control_characters_is_rejected(url: str, header: bytes) -> None:
     answer = ask(url, request("GET", "/v1/jobs", None, header))
     assert answer.status == 400
     assert _is_clean(answer)
@@ -64,14 +64,16 @@ def test_a_header_with_control_characters_is_refused(url: str, header: bytes) ->
         (b'foo="bar", wait="0"', "wait=0"),
     ],
 )
-def test_preference_applied_has_our_words_only(url: str, given: bytes, applied: str) -> None:
+def test_preference_applied_echoes_known_preferences_only(
+    url: str, given: bytes, applied: str
+) -> None:
     answer = ask(url, submit("echo", 1, b"Prefer: " + given))
     assert answer.status == 202
     assert _is_clean(answer)
     assert answer.fields.get("preference-applied", "") == applied
 
 
-def test_no_file_has_a_name_or_a_type_that_could_begin_a_header(url: str) -> None:
+def test_file_names_and_types_cannot_inject_headers(url: str) -> None:
     hostile = [
         {"name": "a" + EVIL, "content_type": "text/plain"},
         {"name": 'a"; filename="b', "content_type": "text/plain"},
@@ -86,7 +88,7 @@ def test_no_file_has_a_name_or_a_type_that_could_begin_a_header(url: str) -> Non
     for file in hostile:
         answer = ask(url, submit("leave", file, b"Prefer: wait=60"))
         job = answer.json()
-        if "id" not in job:  # it did not even come to be: a NUL is no JSON of ours
+        if "id" not in job:  # rejected: NUL is not valid in our JSON
             assert answer.status == 400
             continue
         assert (job["state"], job["artifacts"]) == ("failed", []), file
@@ -118,7 +120,7 @@ def test_no_file_has_a_name_or_a_type_that_could_begin_a_header(url: str) -> Non
         ),
     ],
 )
-def test_what_an_upload_says_of_itself(
+def test_upload_names_and_types_cannot_inject_headers(
     url: str, query: str, content_type: bytes, body: bytes, status: int
 ) -> None:
     sent = request("POST", f"/v1/uploads{query}", body, b"Content-Type: " + content_type)
@@ -126,10 +128,10 @@ def test_what_an_upload_says_of_itself(
     assert answer.status == status, answer.body
     assert _is_clean(answer)
     if status == 201:
-        assert answer.json()["name"] == "jobs.db"  # the path before it is nobody's business
+        assert answer.json()["name"] == "jobs.db"  # the path before it must not be revealed
 
 
-def test_locations_are_made_of_our_ids(url: str) -> None:
+def test_locations_contain_generated_ids_only(url: str) -> None:
     job = ask(url, submit("echo", EVIL, labels={"x": "y"}))
     assert job.fields["location"] == f"/v1/jobs/{job.json()['id']}"
     definition = json.dumps({"kind": "echo", "input": 1, "every": "1h"}).encode()
@@ -140,7 +142,7 @@ def test_locations_are_made_of_our_ids(url: str) -> None:
         assert _is_clean(answer)
 
 
-def test_an_answer_says_nothing_of_the_server_it_came_from(url: str) -> None:
+def test_responses_do_not_identify_the_server(url: str) -> None:
     with Raw(url) as raw:
         raw.send(request("GET", "/healthz") + b"\0")
         for answer in raw.rest():

@@ -1,4 +1,6 @@
-"""The time a key check takes says nothing: a wrong key is hashed and compared like a right one."""
+"""The duration of a key check reveals nothing: a wrong key is hashed and compared like a
+right one.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Watched:
-    """The module `hmac`, and how it was used."""
+    """The module `hmac`, with a record of its use."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -75,7 +77,7 @@ async def test_every_wrong_key_costs_one_digest_and_one_comparison(
             assert watched.compared == [(32, 32)], what
 
 
-async def test_a_revoked_key_is_told_so_only_to_whoever_has_it(store: SQLiteStore) -> None:
+async def test_only_the_holder_learns_that_a_key_is_revoked(store: SQLiteStore) -> None:
     keeper = Authenticator(store, SystemClock(), lambda: b"pepper")
     key, shown = await keeper.create_key("acme", ["jobs:read"])
     await keeper.revoke_key(key.id)

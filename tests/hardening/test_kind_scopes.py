@@ -1,4 +1,4 @@
-"""A key for one kind reaches nothing of another: every endpoint of every surface, one by one."""
+"""A key for one kind has no access to another: every endpoint of every surface, one by one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ACME = "acme"
 SCOPES = (Scope.READ, Scope.WRITE, Scope.CANCEL)
 SECRET = "the launch code"
 URL = "https://93.184.216.34/hook"
-# A body of each surface that would be accepted from a key for all kinds.
+# A body for each surface that a key for all kinds could send.
 SURFACE_BODIES: dict[str, Any] = {
     "putTask": {"id": "t1", "name": "mine now", "command": "id"},
     "validateCommand": {"command": "id"},
@@ -150,7 +150,7 @@ async def call(server: Server, endpoint: Endpoint, job: str, key: dict[str, str]
     return await server.http.request(endpoint.method, path, params=query, headers=headers, **sent)
 
 
-def test_every_surface_that_ships_is_walked() -> None:
+def test_every_built_in_surface_is_covered() -> None:
     names = {surface.name for surface in every_surface()}
     assert names >= names_of_entry_points() | {"proxy", "mcp"}
 
@@ -187,7 +187,7 @@ async def test_endpoints_open_to_every_key_show_nothing_of_the_tenant(server: Se
     assert server.contents() == before
 
 
-async def test_an_assistant_with_a_key_for_another_kind_has_no_tools(server: Server) -> None:
+async def test_an_mcp_client_with_a_key_for_another_kind_has_no_tools(server: Server) -> None:
     key = await make_key(server.engine, ACME, *[f"{scope}:nope" for scope in SCOPES])
     headers = {**key, "Accept": "application/json, text/event-stream"}
     before = server.contents()
@@ -237,7 +237,7 @@ async def careful(request: Request) -> Response:
 
 
 class Foreign(Surface):
-    """A surface whose one endpoint is what a test makes it."""
+    """A surface with one endpoint that a test defines."""
 
     name = "foreign"
 
@@ -248,16 +248,16 @@ class Foreign(Surface):
         """Declare nothing."""
 
 
-def show_job_endpoint(handler: Any, **more: Any) -> Endpoint:
+def endpoint_of(handler: Any, **more: Any) -> Endpoint:
     answers = {200: EndpointResponse("It.", {JSON: {"type": "object"}})}
     return Endpoint("GET", "/foreign", handler, "foreign", "Foreign", "foreign", answers, **more)
 
 
 @pytest.mark.parametrize("access", [Access.TENANT, Access.HANDLER_CHECKED, Access.OPERATOR])
-async def test_an_endpoint_without_a_permission_does_not_start(
+async def test_an_endpoint_without_a_permission_is_rejected_at_startup(
     server: Server, access: Access
 ) -> None:
-    endpoint = show_job_endpoint(forgetful, access=access)
+    endpoint = endpoint_of(forgetful, access=access)
     with pytest.raises(ConfigurationError, match="GET /foreign does not declare its permission"):
         create_http_app(server.engine, surfaces=[Foreign(endpoint)])
 
@@ -267,7 +267,7 @@ async def test_a_handler_that_forgets_to_check_the_kind_cannot_reach_the_tenant(
 ) -> None:
     limited = await make_key(server.engine, ACME, "jobs:read:echo")
     for handler, expected in ((forgetful, 403), (careful, 200)):
-        endpoint = show_job_endpoint(
+        endpoint = endpoint_of(
             handler, kind=KindRule.REQUEST, parameters=(Parameter("x", "A kind.", {}),)
         )
         async with connect(create_http_app(server.engine, surfaces=[Foreign(endpoint)])) as http:

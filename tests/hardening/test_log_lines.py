@@ -1,4 +1,4 @@
-"""Log injection: whatever a caller sends, every line on stderr is one JSON document of ours."""
+"""Log injection: whatever a caller sends, every line on stderr is one JSON document."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 from tests.cli.processes import running
 from tests.hardening.conftest import APP
-from tests.hardening.raw import Raw, ask, request, submit
+from tests.hardening.raw_http import Raw, ask, request, submit
 
 FAKE = '{"time":"2030-01-01T00:00:00.000Z","level":"error","message":"forged"}'
 WORDS = f'a"}}\r\n{FAKE}\n\x1b[2J\x1b]0;title\x07\u2028\u202e\\'
 AS_JSON = b"Content-Type: application/json"
 
 
-def test_every_line_is_one_document(tmp_path: Path) -> None:
+def test_every_log_line_is_one_json_document(tmp_path: Path) -> None:
     settings = {"COATCHECK_LOG_LEVEL": "debug", "COATCHECK_LOG_FORMAT": "json"}
     with running(
         "serve", APP, "--port", "0", "--in-process", folder=tmp_path, **settings
@@ -27,7 +27,7 @@ def test_every_line_is_one_document(tmp_path: Path) -> None:
         assert WORDS in job["error"]["message"]
 
     lines = [json.loads(line) for line in server.stderr.until_end()]
-    assert {"submitted", "handler failed"} <= {line["message"] for line in lines}
+    assert {"job submitted", "handler failed"} <= {line["message"] for line in lines}
     assert all(line.get("message") != "forged" for line in lines)
     assert not any(letter in line for line in server.stderr.until_end() for letter in "\x1b\u2028")
 

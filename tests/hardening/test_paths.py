@@ -1,4 +1,4 @@
-"""Path tricks: every call that has an id in its address is tried with ids that are none."""
+"""Path tricks: every endpoint with an id in its path is tried with invalid ids."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.hardening.raw import ask, request
+from tests.hardening.raw_http import ask, request
 
 TRICKS = (
     "..",
@@ -39,7 +39,7 @@ TRICKS = (
 
 
 @pytest.mark.parametrize("trick", TRICKS, ids=range(len(TRICKS)))
-def test_no_trick_in_an_id_finds_or_breaks_anything(url: str, trick: str) -> None:
+def test_hostile_ids_find_and_break_nothing(url: str, trick: str) -> None:
     described = ask(url, request("GET", "/openapi.json")).json()
     calls = list(_calls(described))
     assert len(calls) > 40

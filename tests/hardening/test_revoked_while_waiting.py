@@ -1,4 +1,4 @@
-"""A key that is revoked while its request waits gets nothing: every way to wait, one by one."""
+"""A key that is revoked while its request waits gets nothing: every kind of wait, one by one."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ CASES = {
 
 
 class Waiting(NamedTuple):
-    """A server, and how a test hears that a request waits."""
+    """A server, and a signal that a request waits."""
 
     served: Served
     entered: asyncio.Event
@@ -100,7 +100,7 @@ class Waiting(NamedTuple):
         await asyncio.wait_for(self.entered.wait(), PATIENCE_S)
 
     async def end(self, kind: str) -> None:
-        """End the job that the request waits for."""
+        """Finish the job that the request waits for."""
         [claim] = (await self.engine.claim("claimer", [kind], 1)).claims
         outcome = Succeeded(json.dumps(SECRET)) if kind == "echo" else GaveUp(Failure("no", SECRET))
         assert await self.engine.settle([Settlement(claim.lease, outcome)]) == [True]
@@ -141,7 +141,7 @@ async def expect_nothing(
     go_on: Callable[[], Awaitable[None]],
     stop: Callable[[Engine, str], Awaitable[int]] = revoke,
 ) -> httpx2.Response:
-    """Revoke the key while the request waits, let it go on, and see it refused."""
+    """Revoke the key while the request waits, let it continue, and expect a rejection."""
     asking = asyncio.ensure_future(request)
     await waiting.is_waiting()
     status = await stop(waiting.engine, key_id)
@@ -175,7 +175,7 @@ async def test_a_request_that_waited_is_authorized_again(
 
 
 class RawCall:
-    """One call of the application, message by message: an answer may break off."""
+    """One call of the application, message by message, whose response may break off."""
 
     def __init__(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> None:
         given = {"host": "localhost", "content-type": JSON, **headers}
@@ -218,7 +218,7 @@ class RawCall:
 
 @pytest.mark.parametrize("with_progress", [False, True])
 @pytest.mark.parametrize("tool", ["echo", "job_result"])
-async def test_an_assistant_that_waited_is_told_nothing(
+async def test_a_waiting_mcp_call_of_a_revoked_key_gets_nothing(
     waiting: Waiting, tool: str, with_progress: bool
 ) -> None:
     key_id, headers = await waiting.key()
@@ -241,7 +241,7 @@ async def test_an_assistant_that_waited_is_told_nothing(
 
 
 @pytest.mark.parametrize("of", ["events", "card"])
-async def test_a_stream_that_waited_tells_nothing_more(waiting: Waiting, of: str) -> None:
+async def test_a_stream_of_a_revoked_key_ends(waiting: Waiting, of: str) -> None:
     key_id, headers = await waiting.key()
     job = await waiting.engine.submit(Submission("echo", tenant=ACME))
     given = {"authorization": headers["Authorization"]}
@@ -287,7 +287,7 @@ async def test_a_claim_of_a_revoked_key_is_released(
 
 
 class SlowSurface(Surface):
-    """A surface that waits for something the engine knows nothing of."""
+    """A surface that waits for something unknown to the engine."""
 
     name = "slow"
 
@@ -331,13 +331,13 @@ class _Pieces(Response):
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every answer count as one that took long."""
+    """Treat every response as one that took long."""
     monkeypatch.setattr(confirmation, "FRESH_S", 0.0)
     monkeypatch.setattr(confirmation, "STREAM_FRESH_S", 0.0)
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_an_endpoint_that_takes_long_is_covered_whatever_it_waits_for(
+async def test_every_slow_endpoint_is_authorized_again(
     waiting: Waiting,
 ) -> None:
     [slow] = [each for each in waiting.served.surfaces if isinstance(each, SlowSurface)]
@@ -352,7 +352,7 @@ async def test_an_endpoint_that_takes_long_is_covered_whatever_it_waits_for(
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_an_answer_that_has_begun_breaks_off(waiting: Waiting) -> None:
+async def test_a_started_response_is_cut_off(waiting: Waiting) -> None:
     [slow] = [each for each in waiting.served.surfaces if isinstance(each, SlowSurface)]
     key_id, headers = await waiting.key()
     call = RawCall("GET", "/slow/stream", headers)
@@ -393,7 +393,7 @@ class SlowBody:
         ("POST", "/v1/uploads", "a file", "application/octet-stream"),
     ],
 )
-async def test_a_body_that_is_slow_to_come_does_not_outlive_its_key(
+async def test_a_slow_body_does_not_outlive_its_key(
     waiting: Waiting, method: str, path: str, body: Any, content_type: str
 ) -> None:
     engine = waiting.engine

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from coatcheck.http.protocol.response_headers import with_defaults
+from coatcheck.http.auth.middleware import with_defaults
 from tests.http.arrange import Submit
 from tests.http.every_surface import whole_api
 

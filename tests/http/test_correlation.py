@@ -83,10 +83,10 @@ async def test_what_a_request_logs_carries_the_id(
     await http.post(f"/v1/jobs/{job_id}/cancel", headers={HEADER: "order-2"})
 
     lines = {line["message"]: line for line in log_lines()}
-    assert lines["submitted"]["correlation_id"] == "order-1"
-    assert lines["submitted"]["job_id"] == job_id
-    assert lines["submitted"]["kind"] == "echo"
-    assert lines["cancel asked"]["correlation_id"] == "order-2"
+    assert lines["job submitted"]["correlation_id"] == "order-1"
+    assert lines["job submitted"]["job_id"] == job_id
+    assert lines["job submitted"]["kind"] == "echo"
+    assert lines["job cancel requested"]["correlation_id"] == "order-2"
 
 
 async def test_what_the_worker_logs_of_a_job_carries_the_id_it_was_submitted_with(

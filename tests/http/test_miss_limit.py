@@ -14,7 +14,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
 from coatcheck.http.app import create_http_app
 from coatcheck.http.auth import miss_limit
-from coatcheck.http.auth.miss_limit import MISSES_PER_MINUTE, MISSES_PER_MINUTE_IN_ALL, MissLimiter
+from coatcheck.http.auth.miss_limit import MISSES_PER_MINUTE, MISSES_PER_MINUTE_TOTAL, MissLimiter
 from coatcheck.http.endpoint import Access, Endpoint, EndpointResponse
 from coatcheck.http.surfaces.base import Surface
 from tests.hardening.surfaces import every_surface
@@ -92,7 +92,7 @@ async def test_a_guesser_is_told_to_wait_and_nothing_else(
 async def test_many_addresses_together_are_limited_too(
     clients: Clients, clock: StoppedClock
 ) -> None:
-    each, most = MISSES_PER_MINUTE, MISSES_PER_MINUTE_IN_ALL
+    each, most = MISSES_PER_MINUTE, MISSES_PER_MINUTE_TOTAL
     for number in range(most // each):
         assert set(await clients.guess(each, f"203.0.113.{number}", number * each)) == {404}
     assert await clients.guess(1, VIEWER, most) == [429]
@@ -138,10 +138,10 @@ async def test_without_a_proxy_nobody_claims_to_be_another(clients: Clients) -> 
 async def test_what_is_remembered_is_bounded(
     clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(miss_limit, "MOST_CLIENTS", 3)
-    monkeypatch.setattr(miss_limit, "MOST_KNOWN_MISSES", 3)
+    monkeypatch.setattr(miss_limit, "MAX_CLIENTS", 3)
+    monkeypatch.setattr(miss_limit, "MAX_KNOWN_MISSES", 3)
     limit = MissLimiter(clock)
-    limited = limit.around(follow)
+    limited = limit.wrap(follow)
     for number in range(10):
         scope: dict[str, Any] = {"type": "http", "method": "GET", "headers": []}
         scope |= {"path": f"/links/{number}", "path_params": {"link": str(number)}}

@@ -71,7 +71,7 @@ class Served:
 
     def close_silent(self) -> asyncio.Task[None]:
         watched = self._server.server_state.connections
-        return asyncio.create_task(timeouts.close_silent(watched, patience_s=0.05))
+        return asyncio.create_task(timeouts.close_silent(watched, timeout_s=0.05))
 
 
 def _no_signals() -> Any:
@@ -97,7 +97,7 @@ async def served(app: Starlette, engine: Engine) -> AsyncIterator[Served]:
 async def test_one_connection_too_many_is_refused_and_the_others_go_on(
     app: Starlette, engine: Engine
 ) -> None:
-    served = Served(app, most_connections=2)
+    served = Served(app, max_connections=2)
     await served.start()
     try:
         first, second = await served.connect(), await served.connect()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from coatcheck.http.request.fast_request import IndexedHeaders
+from coatcheck.http.jobs.fast_submit import IndexedHeaders
 
 NAMES = ["accept", "prefer", "idempotency-key", "x-é"]
 

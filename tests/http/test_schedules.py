@@ -231,7 +231,7 @@ async def test_what_an_app_declares_is_changed_there_only(
         ({"timezone": ""}, "/timezone", "IANA name"),
         ({"start_at": "tomorrow"}, "/start_at", "isoformat"),
         ({"start_at": "2030-01-01T00:00:00"}, "/start_at", "offset"),
-        ({"kind": "unknown"}, "/kind", "no such kind"),
+        ({"kind": "unknown"}, "/kind", "this kind is not declared"),
         ({"kind": "total", "input": {"customer": 5}}, "/input/customer", "string"),
         ({"queue": "a b"}, "/queue", "letters"),
         ({"priority": 1001}, "/priority", "between"),
@@ -286,7 +286,7 @@ async def test_inputs_of_schedules_are_not_logged(
     clock.milliseconds += 60_000
     await engine.scheduler.fire_due()
     lines = log_lines()
-    assert {"schedule made", "schedule triggered", "schedule fired"} <= {
+    assert {"schedule created", "schedule triggered", "schedule fired"} <= {
         line["message"] for line in lines
     }
     assert "secret" not in str(lines)

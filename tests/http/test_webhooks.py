@@ -249,6 +249,6 @@ async def test_addresses_and_secrets_are_not_logged(
     made = await create(http, url=f"{URL}?token=hidden")
     await http.post(f"{PLACE}/{made['id']}/rotate")
     written = str(log_lines())
-    assert "webhook made" in written
+    assert "webhook created" in written
     assert made["secret"] not in written
     assert "hidden" not in written

@@ -1,4 +1,4 @@
-"""All of these run on asyncio, as servers do; some beside servers in processes of their own."""
+"""Fixtures: asyncio only, as servers run; some tests use server processes."""
 
 from __future__ import annotations
 

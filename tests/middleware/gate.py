@@ -1,4 +1,4 @@
-"""Where an endpoint in another process says that it has come, and waits until it may go on."""
+"""A gate: an endpoint in another process reports its arrival and waits until it is released."""
 
 from __future__ import annotations
 

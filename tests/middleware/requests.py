@@ -1,4 +1,4 @@
-"""Requests as an ASGI server gives them, and what is answered."""
+"""Requests in ASGI form, and a collector of responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real uvicorn processes with an app of the tests."""
+"""Real uvicorn processes that serve an app of the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that is killed in the middle of a call, and others that go on."""
+"""Processes that are killed in the middle of a call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LATER = {"Prefer": "respond-async"}
 PATIENT = {"Prefer": "wait=30"}
 
 
-def test_a_call_survives_its_process_and_is_delivered_once(tmp_path: Path, gate: Gate) -> None:
+def test_call_survives_a_killed_process(tmp_path: Path, gate: Gate) -> None:
     with serving(APP, tmp_path, gate) as server:
         accepted = server.ask("POST", "/slow", headers=ANNA, json={"pages": 3})
         assert accepted.status_code == 202
@@ -36,7 +36,7 @@ def test_a_call_survives_its_process_and_is_delivered_once(tmp_path: Path, gate:
         assert (tmp_path / "notes").read_text().count("slow is done") == 1
 
 
-def test_what_a_step_has_done_is_not_done_again(tmp_path: Path, gate: Gate) -> None:
+def test_recorded_step_does_not_run_again(tmp_path: Path, gate: Gate) -> None:
     with serving(APP, tmp_path, gate) as server:
         accepted = server.ask("POST", "/steps", headers=ANNA | LATER)
         assert gate.arrival().says == "steps 1"
@@ -52,7 +52,7 @@ def test_what_a_step_has_done_is_not_done_again(tmp_path: Path, gate: Gate) -> N
         assert (step["name"], step["result"]) == ("draw", [3, 1])
 
 
-def test_one_that_must_not_be_repeated_is_not(tmp_path: Path, gate: Gate) -> None:
+def test_unrepeatable_call_fails_after_a_crash(tmp_path: Path, gate: Gate) -> None:
     with serving(APP, tmp_path, gate, TEST_ONCE="1") as server:
         accepted = server.ask("POST", "/slow", headers=ANNA | LATER, json={})
         gate.arrival()
@@ -63,7 +63,7 @@ def test_one_that_must_not_be_repeated_is_not(tmp_path: Path, gate: Gate) -> Non
         assert (job["state"], job["reason"]) == ("failed", "lost")
 
 
-def test_a_stopping_server_gives_back_what_it_runs(tmp_path: Path, gate: Gate) -> None:
+def test_stopping_server_releases_its_jobs(tmp_path: Path, gate: Gate) -> None:
     with serving(APP, tmp_path, gate, COATCHECK_DRAIN_S="0") as server:
         accepted = server.ask("POST", "/slow", headers=ANNA | LATER, json={})
         arrival = gate.arrival()
@@ -79,7 +79,7 @@ def test_a_stopping_server_gives_back_what_it_runs(tmp_path: Path, gate: Gate) -
         assert server.ask("GET", f"{where}/result?wait=30", headers=ANNA).status_code == 201
 
 
-def test_two_processes_on_one_file(tmp_path: Path, gate: Gate) -> None:
+def test_two_processes_share_one_database(tmp_path: Path, gate: Gate) -> None:
     one_at_a_time = {"COATCHECK_CONCURRENCY": "1", "TEST_WAIT": "30s"}
     with (
         serving(APP, tmp_path, gate, **one_at_a_time) as first,
@@ -108,9 +108,7 @@ def test_two_processes_on_one_file(tmp_path: Path, gate: Gate) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_endpoint_that_blocks_the_loop_is_not_taken_for_lost(
-    tmp_path: Path, gate: Gate
-) -> None:
+async def test_endpoint_that_blocks_the_loop_keeps_its_lease(tmp_path: Path, gate: Gate) -> None:
     with serving(APP, tmp_path, gate, COATCHECK_LEASE_S="1") as server:
         asking = asyncio.to_thread(server.ask, "POST", "/blocking", headers=ANNA | LATER)
         asked = asyncio.create_task(asking)

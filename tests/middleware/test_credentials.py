@@ -1,4 +1,4 @@
-"""Credentials are never kept in clear, whatever header they come in."""
+"""Credentials are never stored in clear, whatever header they come in."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from coatcheck import Coatcheck
-from coatcheck.middleware.credentials import is_credential
+from coatcheck.relay.headers import is_credential
 
-from .inside import calling
+from .asgi_client import open_client
 
 SECRETS = {
     "Authorization": "Bearer s3cret-1",
@@ -24,7 +24,7 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("name", sorted(SECRETS))
-def test_what_is_one(name: str) -> None:
+def test_credential_names(name: str) -> None:
     assert is_credential(name.lower())
 
 
@@ -32,7 +32,7 @@ def test_what_is_one(name: str) -> None:
     "name",
     ["host", "content-type", "accept", "x-request-id", "x-forwarded-for", "idempotency-key", "dnt"],
 )
-def test_what_is_none(name: str) -> None:
+def test_names_that_are_not_credentials(name: str) -> None:
     assert not is_credential(name)
 
 
@@ -41,7 +41,7 @@ def content_of(folder: Path) -> list[bytes]:
 
 
 @pytest.mark.anyio
-async def test_the_app_gets_them_and_the_disk_does_not(tmp_path: Path) -> None:
+async def test_app_gets_credentials_and_the_disk_does_not(tmp_path: Path) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             raise ValueError
@@ -51,7 +51,7 @@ async def test_the_app_gets_them_and_the_disk_does_not(tmp_path: Path) -> None:
 
     database = f"sqlite:///{tmp_path}/jobs.db"
     wrapped = Coatcheck(app, ["POST /render"], database=database, wait="30s", authorize="none")
-    async with calling(wrapped) as client:
+    async with open_client(wrapped) as client:
         answer = await client.post("/render", headers=SECRETS)
         assert answer.text.count("s3cret-") == 8
         kept = content_of(tmp_path)

@@ -58,13 +58,13 @@ def check(server: Server, anna: dict[str, str], bob: dict[str, str]) -> None:
     assert answer.headers["Coatcheck-Job"] == accepted.json()["id"]
 
 
-def test_fastapi(folder: Path, gate: Gate) -> None:
+def test_fastapi_example(folder: Path, gate: Gate) -> None:
     with serving("slow_fastapi:app", folder, gate, ready="/nowhere") as server:
         anna, bob = ({"Authorization": f"Bearer {name}"} for name in ("anna", "bob"))
         check(server, anna, bob)
 
 
-def test_django(folder: Path, gate: Gate) -> None:
+def test_django_example(folder: Path, gate: Gate) -> None:
     def manage(*arguments: str) -> str:
         return subprocess.run(
             [sys.executable, "slow_django.py", *arguments],

@@ -1,4 +1,4 @@
-"""A FastAPI app in a real server: quick answers as ever, slow ones later, strangers not at all."""
+"""A FastAPI app in a real server: quick responses, jobs, and rejected callers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def result(server: Server, accepted: httpx2.Response, **headers: str) -> httpx2.
     return server.ask("GET", f"{where}/result?wait=30", headers=ANNA | headers)
 
 
-def test_a_quick_answer_passes_as_it_is(server: Server) -> None:
+def test_quick_response_passes_unchanged(server: Server) -> None:
     answer = server.ask("POST", "/quick", headers=ANNA | PATIENT, json={"pages": 3})
     assert answer.status_code == 201
     assert answer.headers["X-Shelf"] == "7"
@@ -50,7 +50,9 @@ def test_a_quick_answer_passes_as_it_is(server: Server) -> None:
     assert "commit" in notes(server)
 
 
-def test_a_slow_one_is_fetched_later_and_by_nobody_else(server: Server, shared_gate: Gate) -> None:
+def test_slow_response_is_fetched_later_by_its_owner_only(
+    server: Server, shared_gate: Gate
+) -> None:
     accepted = server.ask("POST", "/slow", headers=ANNA, json={"pages": 3})
     assert accepted.status_code == 202
     where, job = accepted.headers["Location"], accepted.json()
@@ -73,14 +75,14 @@ def test_a_slow_one_is_fetched_later_and_by_nobody_else(server: Server, shared_g
     assert notes(server).count("slow is done") == 1
 
 
-def test_who_prefers_it_is_not_kept_waiting(server: Server) -> None:
+def test_respond_async_returns_202_at_once(server: Server) -> None:
     accepted = server.ask("POST", "/quick", headers=ANNA | LATER, json={})
     assert accepted.status_code == 202
     assert accepted.headers["Preference-Applied"] == "respond-async"
     assert result(server, accepted).status_code == 201
 
 
-def test_strangers_get_the_apps_own_401_and_never_a_202(server: Server) -> None:
+def test_unauthorized_callers_get_the_apps_401(server: Server) -> None:
     before = notes(server)
     for headers in ({}, {"Authorization": "Bearer mallory"}, {"X-Api-Key": "anna"}):
         for path in ("/slow", "/quick"):
@@ -90,12 +92,12 @@ def test_strangers_get_the_apps_own_401_and_never_a_202(server: Server) -> None:
     assert notes(server) == before
 
 
-def test_what_the_app_does_not_take_is_refused_at_once(server: Server) -> None:
+def test_invalid_input_gets_the_apps_422(server: Server) -> None:
     bad = server.ask("POST", "/slow", headers=ANNA | LATER, json=[1])
     assert (bad.status_code, bad.json()["detail"][0]["loc"]) == (422, ["body"])
 
 
-def test_chunks_come_as_they_are_made(server: Server, shared_gate: Gate) -> None:
+def test_chunks_are_streamed(server: Server, shared_gate: Gate) -> None:
     asked = httpx2.stream("POST", f"{server.url}/stream", headers=ANNA | PATIENT, timeout=60.0)
     with asked as answer:
         pieces = answer.iter_raw()
@@ -104,7 +106,7 @@ def test_chunks_come_as_they_are_made(server: Server, shared_gate: Gate) -> None
         assert b"".join(pieces) == b"last\n"
 
 
-def test_other_routes_and_methods_are_the_apps_alone(server: Server) -> None:
+def test_other_routes_go_to_the_app(server: Server) -> None:
     answer = server.ask("POST", "/plain", headers=ANNA)
     assert (answer.json(), answer.headers.get("Coatcheck-Job")) == ("not a job", None)
     assert server.ask("GET", "/slow", headers=ANNA).status_code == 405
@@ -114,7 +116,7 @@ def test_other_routes_and_methods_are_the_apps_alone(server: Server) -> None:
     assert (unknown.status_code, unknown.json()["type"]) == (404, "urn:coatcheck:not-found")
 
 
-def test_a_running_one_is_cancelled(server: Server, shared_gate: Gate) -> None:
+def test_running_call_is_cancelled(server: Server, shared_gate: Gate) -> None:
     accepted = server.ask("POST", "/slow", headers=ANNA | LATER, json={})
     arrival = shared_gate.arrival()
     where = accepted.headers["Location"]
@@ -125,9 +127,7 @@ def test_a_running_one_is_cancelled(server: Server, shared_gate: Gate) -> None:
     assert "slow was cancelled" in notes(server)
 
 
-def test_a_request_that_is_repeated_happens_once_for_each_caller(
-    server: Server, shared_gate: Gate
-) -> None:
+def test_idempotency_key_is_per_caller(server: Server, shared_gate: Gate) -> None:
     key = {"Idempotency-Key": "order-7"}
     first = server.ask("POST", "/slow", headers=ANNA | LATER | key, json={})
     again = server.ask("POST", "/slow", headers=ANNA | LATER | key, json={})
@@ -145,12 +145,12 @@ def test_a_request_that_is_repeated_happens_once_for_each_caller(
     assert result(server, first).json()["user"] == "anna"
 
 
-def test_an_error_of_the_app_is_its_answer(server: Server) -> None:
+def test_app_error_is_a_500(server: Server) -> None:
     answer = server.ask("POST", "/raises", headers=ANNA | PATIENT)
     assert (answer.status_code, answer.text) == (500, "Internal Server Error")
 
 
-def test_what_the_app_does_after_its_answer_is_done(server: Server) -> None:
+def test_background_tasks_run(server: Server) -> None:
     answer = server.ask("POST", "/behind", headers=ANNA | PATIENT)
     assert answer.json() == "answered"
     where = f"/v1/jobs/{answer.headers['Coatcheck-Job']}"
@@ -174,7 +174,7 @@ def memory_kb(server: Server, what: str) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
-def test_a_large_upload_goes_through_with_flat_memory(server: Server) -> None:
+def test_large_upload_uses_flat_memory(server: Server) -> None:
     headers = ANNA | PATIENT | {"Content-Type": "multipart/form-data; boundary=cut"}
     small = (
         b'--cut\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nx\r\n--cut--'
@@ -192,7 +192,7 @@ def test_a_large_upload_goes_through_with_flat_memory(server: Server) -> None:
 
 
 @pytest.mark.parametrize("path", ["/slow", "/upload"])
-def test_nothing_is_kept_of_who_is_turned_away(server: Server, path: str) -> None:
+def test_nothing_is_stored_for_rejected_callers(server: Server, path: str) -> None:
     def kept() -> set[Path]:
         return {each for each in server.folder.rglob("blobs/**/*") if each.is_file()}
 

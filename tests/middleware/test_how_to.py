@@ -1,4 +1,4 @@
-"""The page on making an endpoint async: what it says to write and to run does what it says."""
+"""The examples of docs/how-to/make-an-endpoint-async.md work as the page says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LATER = {"Prefer": "respond-async"}
 ORDER = {"pages": 1, "seconds_a_page": 0}
 
 
-def test_before_and_after(tmp_path: Path, gate: Gate) -> None:
+def test_before_and_after_examples(tmp_path: Path, gate: Gate) -> None:
     write_python_files(PAGE, tmp_path)
     shell = [block.text for block in blocks(PAGE) if block.language == "sh"]
     order, fetch = (text for text in shell if text.startswith("curl"))
@@ -40,7 +40,7 @@ def test_before_and_after(tmp_path: Path, gate: Gate) -> None:
         assert run_curl(re.sub("Bearer anna", "Bearer bob", here)).status_code == 401
 
 
-def test_the_hook(tmp_path: Path, gate: Gate) -> None:
+def test_hook_example(tmp_path: Path, gate: Gate) -> None:
     write_python_files(PAGE, tmp_path)
     with serving("hook:app", tmp_path, gate, ready="/docs") as server:
         first, second = ({"Authorization": f"Bearer {token}"} for token in ("anna", "anna-renewed"))
@@ -56,7 +56,7 @@ def test_the_hook(tmp_path: Path, gate: Gate) -> None:
         assert (answer.status_code, answer.json()) == (401, {"detail": "who are you?"})
 
 
-def test_doing_things_once(tmp_path: Path, gate: Gate) -> None:
+def test_step_example(tmp_path: Path, gate: Gate) -> None:
     write_python_files(PAGE, tmp_path)
     with serving("once:app", tmp_path, gate, ready="/docs") as server:
         answer = server.ask("POST", "/draw?pages=2", headers={"Prefer": "wait=30"})

@@ -1,4 +1,4 @@
-"""What is ours starts after the wrapped app has, and stops before it does."""
+"""Coatcheck starts after the wrapped app, and stops before it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def app_that(done: list[str], fails_at: str = "") -> Any:
     return app
 
 
-async def test_the_order() -> None:
+async def test_coatcheck_starts_after_the_app_and_stops_before_it() -> None:
     done: list[str] = []
     said = await run(app_that(done), done)
     assert done == ["app startup", "ours starts", "ours stops", "app shutdown"]
@@ -75,20 +75,20 @@ async def test_the_order() -> None:
     ]
 
 
-async def test_an_app_that_cannot_start_is_heard_and_nothing_of_ours_begins() -> None:
+async def test_failed_app_startup_is_passed_on() -> None:
     done: list[str] = []
     [said] = await run(app_that(done, "startup"), done)
     assert (said["type"], said["message"]) == ("lifespan.startup.failed", "no database")
     assert done == ["app startup"]
 
 
-async def test_an_app_that_cannot_stop_is_heard() -> None:
+async def test_failed_app_shutdown_is_passed_on() -> None:
     done: list[str] = []
     _, said = await run(app_that(done, "shutdown"), done)
     assert (said["type"], said["message"]) == ("lifespan.shutdown.failed", "no database")
 
 
-async def test_where_we_cannot_start_the_app_is_stopped_again() -> None:
+async def test_app_is_stopped_if_coatcheck_cannot_start() -> None:
     done: list[str] = []
 
     async def fail() -> None:
@@ -100,7 +100,7 @@ async def test_where_we_cannot_start_the_app_is_stopped_again() -> None:
     assert done == ["app startup", "ours starts", "app shutdown"]
 
 
-async def test_an_app_that_knows_no_lifespan_is_left_alone() -> None:
+async def test_app_without_a_lifespan() -> None:
     done: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

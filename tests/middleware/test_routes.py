@@ -1,4 +1,4 @@
-"""Which calls become jobs."""
+"""Which requests become jobs."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from .requests import scope_of
         ("POST /a.b", "POST", "/aXb", False),
     ],
 )
-def test_what_is_meant(route: str, method: str, path: str, meant: bool) -> None:
-    assert Routes.read([route]).have(scope_of(method, path)) is meant
+def test_route_matches(route: str, method: str, path: str, meant: bool) -> None:
+    assert Routes.parse([route]).match(scope_of(method, path)) is meant
 
 
-def test_a_path_is_looked_at_below_the_mount() -> None:
+def test_path_is_matched_below_the_mount() -> None:
     scope = {**scope_of("POST", "/api/render"), "root_path": "/api"}
-    assert Routes.read(["POST /render"]).have(scope)
+    assert Routes.parse(["POST /render"]).match(scope)
 
 
 @pytest.mark.parametrize(
     "routes", [[], "POST /render", ["/render"], ["POST render"], ["POST /a*b"], ["POST /{a"]]
 )
-def test_what_is_no_route_is_said(routes: list[str]) -> None:
+def test_invalid_routes_are_rejected(routes: list[str]) -> None:
     with pytest.raises(ConfigurationError, match="route"):
-        Routes.read(routes)
+        Routes.parse(routes)

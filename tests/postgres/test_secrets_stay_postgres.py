@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.hardening.secret_life import WAYS, live, made_up
+from tests.hardening.secret_traces import WAYS, live, made_up
 
 PASSWORD = "swordfish-7f3a9c"
 

@@ -1,4 +1,4 @@
-"""A server on a real port and a worker, both in this process, with surfaces in use."""
+"""A server on a real port and a worker, both in this process, with surfaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong around a call: slow readers, lost folders, full disks, forged inputs."""
+"""Faults around a call: slow callers, missing folders, full disks, forged inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from coatcheck.relay.upstream import UpstreamRequest, UpstreamResponse
 from coatcheck.store.base import JobFilter
 
 from .conftest import Serve
-from .door import KIND, Door
+from .relay_surface import KIND, RelaySurface
 from .upstreams import Got, says, service
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ async def connected(url: str, path: str) -> tuple[asyncio.StreamReader, asyncio.
     return reader, writer
 
 
-async def test_a_slow_reader_slows_the_upstream(serve: Serve) -> None:
+async def test_slow_caller_slows_the_upstream(serve: Serve) -> None:
     sent = 0
     held_up = asyncio.Event()
 
@@ -53,7 +53,7 @@ async def test_a_slow_reader_slows_the_upstream(serve: Serve) -> None:
                 await writer.drain()
             sent += 1
 
-    async with service(script) as up, serve(Door(lambda: up.url)) as running:
+    async with service(script) as up, serve(RelaySurface(lambda: up.url)) as running:
         reader, writer = await connected(running.url, "/up/x")
         await reader.readuntil(b"\r\n\r\n")
         await asyncio.wait_for(held_up.wait(), 60)
@@ -65,7 +65,7 @@ async def test_a_slow_reader_slows_the_upstream(serve: Serve) -> None:
         writer.close()
 
 
-async def test_one_who_takes_nothing_is_given_up_and_the_job_goes_on(serve: Serve) -> None:
+async def test_stalled_caller_is_dropped_and_the_job_continues(serve: Serve) -> None:
     asked = asyncio.Event()
 
     async def script(_got: Got, writer: asyncio.StreamWriter) -> None:
@@ -75,7 +75,7 @@ async def test_one_who_takes_nothing_is_given_up_and_the_job_goes_on(serve: Serv
             writer.write(MEGABYTE)
             await writer.drain()
 
-    async with service(script) as up, serve(Door(lambda: up.url, stall_s=0.2)) as running:
+    async with service(script) as up, serve(RelaySurface(lambda: up.url, stall_s=0.2)) as running:
         _, writer = await connected(running.url, "/up/x")
         await asyncio.wait_for(asked.wait(), 30)
         [job] = await running.engine.list_jobs(JobFilter(DEFAULT_TENANT))
@@ -84,16 +84,19 @@ async def test_one_who_takes_nothing_is_given_up_and_the_job_goes_on(serve: Serv
         writer.transport.abort()
 
 
-async def test_without_a_line_the_answer_comes_when_it_is_complete(
+async def test_without_a_socket_the_complete_response_is_sent(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(socket_folder, "PLACES", ())
-    async with service(says(body=b"complete")) as up, serve(Door(lambda: up.url)) as running:
+    monkeypatch.setattr(socket_folder, "PARENTS", ())
+    async with (
+        service(says(body=b"complete")) as up,
+        serve(RelaySurface(lambda: up.url)) as running,
+    ):
         answer = await running.http.post("/up/x")
         assert (answer.status_code, answer.content) == (200, b"complete")
 
 
-async def test_those_who_come_first_together_all_have_a_line(serve: Serve) -> None:
+async def test_concurrent_first_callers_all_get_a_stream(serve: Serve) -> None:
     go_on = asyncio.Event()
 
     async def script(_got: Got, writer: asyncio.StreamWriter) -> None:
@@ -102,7 +105,7 @@ async def test_those_who_come_first_together_all_have_a_line(serve: Serve) -> No
         await go_on.wait()
         writer.write(b"0\r\n\r\n")
 
-    async with service(script) as up, serve(Door(lambda: up.url)) as running:
+    async with service(script) as up, serve(RelaySurface(lambda: up.url)) as running:
 
         async def first_chunk() -> bytes:
             async with running.http.stream("GET", "/up/x") as answer:
@@ -112,15 +115,15 @@ async def test_those_who_come_first_together_all_have_a_line(serve: Serve) -> No
         go_on.set()
 
 
-async def test_a_caller_who_leaves_before_there_is_an_answer(serve: Serve) -> None:
+async def test_disconnect_before_the_response_cancels_the_job(serve: Serve) -> None:
     asked = asyncio.Event()
 
     async def script(_got: Got, _writer: asyncio.StreamWriter) -> None:
         asked.set()
         await asyncio.Event().wait()
 
-    door = Door(lambda: up.url, on_hangup="cancel")
-    async with service(script) as up, serve(door) as running:
+    surface = RelaySurface(lambda: up.url, on_hangup="cancel")
+    async with service(script) as up, serve(surface) as running:
         _, writer = await connected(running.url, "/up/x")
         await asyncio.wait_for(asked.wait(), 30)
         writer.transport.abort()
@@ -129,13 +132,13 @@ async def test_a_caller_who_leaves_before_there_is_an_answer(serve: Serve) -> No
         await asyncio.wait_for(up.ended.wait(), 30)  # the upstream's connection is closed
 
 
-async def test_what_cannot_be_kept_is_not_made_twice(
+async def test_call_is_not_repeated_if_its_response_cannot_be_stored(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*_: Any) -> Any:
         raise BlobStoreUnavailable("the disk is full")
 
-    async with service(says(body=MEGABYTE)) as up, serve(Door(lambda: up.url)) as running:
+    async with service(says(body=MEGABYTE)) as up, serve(RelaySurface(lambda: up.url)) as running:
         monkeypatch.setattr(running.engine.payload_store, "save_artifact", away)
         answer = await running.http.post("/up/x", headers={"Prefer": "respond-async"})
         job = await running.engine.wait(answer.json()["job"], 30)
@@ -159,15 +162,15 @@ async def test_what_cannot_be_kept_is_not_made_twice(
         {"unknown": 1},
     ],
 )
-async def test_a_forged_call_is_refused(serve: Serve, forged: dict[str, Any]) -> None:
-    async with serve(Door(lambda: "http://127.0.0.1:1"), works=False) as running:
+async def test_forged_call_is_rejected(serve: Serve, forged: dict[str, Any]) -> None:
+    async with serve(RelaySurface(lambda: "http://127.0.0.1:1"), works=False) as running:
         call = {"method": "GET", "path": "/up/x", **forged}
         answer = await running.http.post("/v1/jobs", json={"kind": KIND, "input": call})
         assert answer.status_code == 422, answer.text
 
 
-async def test_a_forged_call_cannot_frame_its_own_message(serve: Serve) -> None:
-    async with service(says()) as up, serve(Door(lambda: up.url)) as running:
+async def test_forged_framing_headers_are_not_sent(serve: Serve) -> None:
+    async with service(says()) as up, serve(RelaySurface(lambda: up.url)) as running:
         headers = [
             *(["content-length", "99"], ["transfer-encoding", "chunked"], ["host", "evil.example"]),
             *(["connection", "x-gone"], ["x-gone", "1"], ["x-kept", "1"]),
@@ -183,10 +186,10 @@ async def test_a_forged_call_cannot_frame_its_own_message(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("sealed", ["relay:bm90aGluZw==", "relay2:bm90aGluZw==", "nothing"])
-async def test_credentials_that_cannot_be_decrypted(serve: Serve, sealed: str) -> None:
-    async with service(says()) as up, serve(Door(lambda: up.url)) as running:
+async def test_undecryptable_credentials_fail_the_job(serve: Serve, sealed: str) -> None:
+    async with service(says()) as up, serve(RelaySurface(lambda: up.url)) as running:
         call = json.dumps({"method": "GET", "path": "/up/x", "credentials": sealed})
-        asked = Submission(KIND, call, surface=Door.name, trusted=True)
+        asked = Submission(KIND, call, surface=RelaySurface.name, trusted=True)
         made = await running.engine.submit(asked)
         job = await running.engine.wait(made.id, 30)
         assert job.error is not None
@@ -208,9 +211,9 @@ class Own:
         yield UpstreamResponse(ResponseHead(200, [("content-type", "application/json")]), chunks())
 
 
-async def test_an_upstream_in_this_process(serve: Serve) -> None:
-    door = Door(lambda: "own")
-    door.services["own"] = Own()
-    async with serve(door) as running:
+async def test_custom_upstream_works(serve: Serve) -> None:
+    surface = RelaySurface(lambda: "own")
+    surface.services["own"] = Own()
+    async with serve(surface) as running:
         answer = await running.http.post("/up/x?y=1", content=b"z")
         assert answer.json() == ["POST", "/up/x?y=1", "z"]

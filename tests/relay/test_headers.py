@@ -1,11 +1,11 @@
-"""What is passed on, and what is not."""
+"""Which headers are forwarded."""
 
 from __future__ import annotations
 
-from coatcheck.relay.headers import end_to_end, for_upstream
+from coatcheck.relay.headers import end_to_end_headers, headers_to_forward
 
 
-def test_what_concerns_one_connection_stays_there() -> None:
+def test_hop_by_hop_headers_are_dropped() -> None:
     given = [
         ("connection", "close, X-Mine"),
         ("x-mine", "1"),
@@ -17,24 +17,24 @@ def test_what_concerns_one_connection_stays_there() -> None:
         ("proxy-authorization", "Basic eA=="),
         ("x-other", "2"),
     ]
-    assert end_to_end(given) == [("x-other", "2")]
+    assert end_to_end_headers(given) == [("x-other", "2")]
 
 
-def test_order_and_doubles_are_kept() -> None:
+def test_order_and_repeated_headers_are_preserved() -> None:
     given = [("x-b", "1"), ("x-a", "2"), ("x-b", "3")]
-    assert for_upstream(given) == given
+    assert headers_to_forward(given) == given
 
 
-def test_what_is_made_anew_is_left_out() -> None:
+def test_generated_headers_are_not_forwarded() -> None:
     given = [(name, "x") for name in ("host", "content-length", "expect", "traceparent", "accept")]
-    assert for_upstream(given) == [("accept", "x")]
+    assert headers_to_forward(given) == [("accept", "x")]
 
 
-def test_only_chosen_headers_go_along() -> None:
+def test_only_selected_headers_are_forwarded() -> None:
     given = [("accept", "text/csv"), ("x-noise", "1"), ("prefer", "return=minimal")]
-    assert for_upstream(given, frozenset({"accept"})) == [("accept", "text/csv")]
+    assert headers_to_forward(given, frozenset({"accept"})) == [("accept", "text/csv")]
 
 
-def test_wishes_that_are_not_for_us_go_along() -> None:
+def test_upstream_preferences_are_forwarded() -> None:
     given = [("prefer", "respond-async, return=minimal"), ("prefer", "wait=5, handling=strict")]
-    assert for_upstream(given) == [("prefer", "return=minimal, handling=strict")]
+    assert headers_to_forward(given) == [("prefer", "return=minimal, handling=strict")]

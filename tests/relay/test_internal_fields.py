@@ -177,7 +177,9 @@ async def test_internal_fields_are_rejected_over_http(server: Server, entry: Ent
 
 
 @pytest.mark.parametrize("entry", OTHER_ENTRIES, ids=lambda entry: entry.__name__)
-async def test_internal_fields_are_rejected_elsewhere(server: Server, entry: Entry) -> None:
+async def test_internal_fields_are_rejected_at_other_entry_points(
+    server: Server, entry: Entry
+) -> None:
     for call in forged(server.relay):
         with pytest.raises(InvalidPayload, match="set by the server"):
             await entry(server, call)
@@ -185,7 +187,7 @@ async def test_internal_fields_are_rejected_elsewhere(server: Server, entry: Ent
 
 
 @pytest.mark.parametrize("entry", [jobs_with_options, batch, schedule])
-async def test_nobody_else_names_the_owner_of_a_job(server: Server, entry: Entry) -> None:
+async def test_owner_label_cannot_be_set_by_a_client(server: Server, entry: Entry) -> None:
     labelled = {"kind": server.relay.kind, "input": server.relay.call, "labels": {OWNER: "x"}}
     if entry is batch:
         answer = await server.http.post("/v1/batches", json={"jobs": [labelled]})
@@ -197,12 +199,12 @@ async def test_nobody_else_names_the_owner_of_a_job(server: Server, entry: Entry
     assert OWNER in answer.text
 
 
-async def test_a_call_without_internal_fields_is_accepted(server: Server) -> None:
+async def test_call_without_internal_fields_is_accepted(server: Server) -> None:
     answer = await jobs(server, server.relay.call)
     assert answer.status_code == (422 if server.relay.kind == "app" else 202), answer.text
 
 
-async def test_the_schema_of_a_kind_has_no_internal_fields(server: Server) -> None:
+async def test_input_schema_has_no_internal_fields(server: Server) -> None:
     described = server.engine.kinds[server.relay.kind].input_schema()
     assert not described["properties"].keys() & {*INTERNAL, "seen"}
     assert described["required"] == [

@@ -33,7 +33,7 @@ from coatcheck.surfaces.foreman.surface import ForemanSurface
 from coatcheck.surfaces.proxy.rule import read_rules
 from coatcheck.surfaces.proxy.surface import ProxySurface
 from tests.http.test_tenants_apart import BODIES
-from tests.middleware.inside import calling
+from tests.middleware.asgi_client import open_client as open_app_client
 from tests.relay.conftest import Serve
 
 pytestmark = pytest.mark.anyio
@@ -133,7 +133,7 @@ async def cancelled_call(owner: httpx2.AsyncClient) -> str:
 async def middleware(_serve: Serve, folder: Path) -> AsyncIterator[Scene]:
     """Two callers of a wrapped app."""
     app = wrapped(f"sqlite:///{folder}/jobs.db")
-    async with calling(app) as owner:
+    async with open_app_client(app) as owner:
         owner.headers["Authorization"] = f"Bearer {CANARY}"
         transport = owner._transport
         async with httpx2.AsyncClient(transport=transport, base_url=owner.base_url) as other:
@@ -145,7 +145,7 @@ async def middleware(_serve: Serve, folder: Path) -> AsyncIterator[Scene]:
 async def server_beside_middleware(serve: Serve, folder: Path) -> AsyncIterator[Scene]:
     """A wrapped app, and a server that was started on the same database."""
     app = wrapped(f"sqlite:///{folder}/jobs.db")
-    async with calling(app) as owner:
+    async with open_app_client(app) as owner:
         owner.headers["Authorization"] = f"Bearer {CANARY}"
         job_id = await cancelled_call(owner)
         async with serve(McpSurface(), works=False) as server:
@@ -174,7 +174,7 @@ async def ask(client: httpx2.AsyncClient, endpoint: Endpoint, job_id: str) -> tu
     return answer.status_code, answer.text.replace(job_id, "ID"), kept
 
 
-async def test_no_call_tells_a_job_of_others_from_one_that_does_not_exist(scene: Scene) -> None:
+async def test_job_of_another_caller_looks_like_an_unknown_id(scene: Scene) -> None:
     before = (await scene.owner.get(f"/v1/jobs/{scene.job_id}")).text
     assert scene.job_id in before
     for endpoint in scene.endpoints:
@@ -185,7 +185,7 @@ async def test_no_call_tells_a_job_of_others_from_one_that_does_not_exist(scene:
     assert (await scene.owner.get(f"/v1/jobs/{scene.job_id}")).text == before
 
 
-async def test_lists_and_bulk_verbs_pass_a_job_of_others_by(scene: Scene) -> None:
+async def test_lists_and_bulk_operations_skip_jobs_of_others(scene: Scene) -> None:
     if (await scene.other.get("/v1/jobs")).status_code == 404:
         return  # a wrapped app serves neither
     before = (await scene.owner.get(f"/v1/jobs/{scene.job_id}")).text
@@ -199,7 +199,7 @@ async def test_lists_and_bulk_verbs_pass_a_job_of_others_by(scene: Scene) -> Non
 
 
 @pytest.mark.parametrize("tool", ["job_status", "job_result", "job_cancel"])
-async def test_an_assistant_finds_no_job_of_others(scene: Scene, tool: str) -> None:
+async def test_mcp_tools_do_not_find_jobs_of_others(scene: Scene, tool: str) -> None:
     async def call(job_id: str) -> tuple[int, str]:
         params = {"name": tool, "arguments": {"job_id": job_id}}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}

@@ -1,4 +1,4 @@
-"""Calls through the smallest door, to services that behave in all sorts of ways."""
+"""Relayed calls to upstreams that behave in various ways."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pytest
 from coatcheck.model.state import State
 
 from .conftest import Serve
-from .door import Door
+from .relay_surface import RelaySurface
 from .upstreams import Got, in_turn, says, service
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_fast_answer_passes_straight_through(serve: Serve) -> None:
+async def test_fast_response_passes_through(serve: Serve) -> None:
     script = says(
         "418 I'm a teapot", b"short\x00\xff", "X-One: 1", "Set-Cookie: a=1", "Set-Cookie: b=2"
     )
-    async with service(script) as up, serve(Door(lambda: up.url)) as running:
+    async with service(script) as up, serve(RelaySurface(lambda: up.url)) as running:
         answer = await running.http.post("/up/a%2Fb?x=%20&y", content=b"body")
         assert (answer.status_code, answer.content) == (418, b"short\x00\xff")
         assert answer.headers["x-one"] == "1"
@@ -37,7 +37,7 @@ async def test_a_fast_answer_passes_straight_through(serve: Serve) -> None:
         assert later.headers.get_list("set-cookie") == ["a=1", "b=2"]
 
 
-async def test_chunks_come_as_the_upstream_gives_them(serve: Serve) -> None:
+async def test_chunks_are_streamed_as_they_arrive(serve: Serve) -> None:
     go_on = asyncio.Event()
 
     async def script(_got: Got, writer: asyncio.StreamWriter) -> None:
@@ -48,7 +48,7 @@ async def test_chunks_come_as_the_upstream_gives_them(serve: Serve) -> None:
 
     async with (
         service(script) as up,
-        serve(Door(lambda: up.url)) as running,
+        serve(RelaySurface(lambda: up.url)) as running,
         running.http.stream("GET", "/up/stream") as answer,
     ):
         chunks = answer.aiter_bytes()
@@ -59,15 +59,15 @@ async def test_chunks_come_as_the_upstream_gives_them(serve: Serve) -> None:
             await anext(chunks)
 
 
-async def test_a_slow_answer_becomes_a_job(serve: Serve) -> None:
+async def test_slow_response_becomes_a_job(serve: Serve) -> None:
     go_on = asyncio.Event()
 
     async def script(got: Got, writer: asyncio.StreamWriter) -> None:
         await go_on.wait()
         await says(body=b"late")(got, writer)
 
-    door = Door(lambda: up.url, wait_s=0.05)
-    async with service(script) as up, serve(door) as running:
+    surface = RelaySurface(lambda: up.url, wait_s=0.05)
+    async with service(script) as up, serve(surface) as running:
         answer = await running.http.post("/up/slow")
         assert answer.status_code == 202
         go_on.set()
@@ -75,9 +75,9 @@ async def test_a_slow_answer_becomes_a_job(serve: Serve) -> None:
         assert (later.status_code, later.content) == (200, b"late")
 
 
-async def test_prefer_is_heard(serve: Serve) -> None:
-    door = Door(lambda: up.url)
-    async with service(says()) as up, serve(door, works=False) as running:
+async def test_prefer_header_is_applied(serve: Serve) -> None:
+    surface = RelaySurface(lambda: up.url)
+    async with service(says()) as up, serve(surface, works=False) as running:
         prefer = {"Prefer": "respond-async, return=minimal"}
         answer = await running.http.post("/up/x", headers=prefer)
         assert answer.status_code == 202
@@ -90,13 +90,13 @@ async def test_prefer_is_heard(serve: Serve) -> None:
         assert (answer.status_code, answer.headers["preference-applied"]) == (202, "wait=1")
 
 
-async def test_large_bodies_go_both_ways(serve: Serve) -> None:
+async def test_large_bodies_are_relayed_in_both_directions(serve: Serve) -> None:
     large = bytes(range(256)) * 8192
 
     async def script(got: Got, writer: asyncio.StreamWriter) -> None:
         await says(body=got.body)(got, writer)
 
-    async with service(script) as up, serve(Door(lambda: up.url)) as running:
+    async with service(script) as up, serve(RelaySurface(lambda: up.url)) as running:
         answer = await running.http.put("/up/large", content=large)
         assert answer.content == large
         assert up.got[0].header("content-length") == str(len(large))
@@ -105,7 +105,7 @@ async def test_large_bodies_go_both_ways(serve: Serve) -> None:
         assert later.content == large
 
 
-async def test_unreachable_goes_back_to_the_queue_and_costs_no_attempt(serve: Serve) -> None:
+async def test_unreachable_upstream_requeues_without_using_an_attempt(serve: Serve) -> None:
     async with service(says()) as gone:
         url = gone.url
     urls = iter([url])
@@ -113,17 +113,17 @@ async def test_unreachable_goes_back_to_the_queue_and_costs_no_attempt(serve: Se
     def upstream() -> str:
         return next(urls, up.url)
 
-    async with service(says()) as up, serve(Door(upstream)) as running:
+    async with service(says()) as up, serve(RelaySurface(upstream)) as running:
         answer = await running.http.post("/up/x")
         assert (answer.status_code, answer.content) == (200, b"hello")
         job = await running.engine.wait(answer.headers["coatcheck-job"], 30)
         assert (job.state, job.attempt, job.fence) == (State.SUCCEEDED, 1, 2)
 
 
-async def test_a_status_that_the_terms_name_is_retried(serve: Serve) -> None:
+async def test_retry_status_is_retried(serve: Serve) -> None:
     script = in_turn(says("503 Busy", b"no", "Retry-After: 0"), says(body=b"yes"))
-    door = Door(lambda: up.url, retry_statuses=frozenset({503}))
-    async with service(script) as up, serve(door) as running:
+    surface = RelaySurface(lambda: up.url, retry_statuses=frozenset({503}))
+    async with service(script) as up, serve(surface) as running:
         answer = await running.http.post("/up/x")
         assert (answer.status_code, answer.content) == (200, b"yes")
         keys = [got.header("idempotency-key") for got in up.got]
@@ -131,10 +131,10 @@ async def test_a_status_that_the_terms_name_is_retried(serve: Serve) -> None:
         assert keys[0] == keys[1]
 
 
-async def test_the_last_answer_stands(serve: Serve) -> None:
+async def test_last_response_is_the_result(serve: Serve) -> None:
     script = says("503 Busy", b"no", "Retry-After: 0")
-    door = Door(lambda: up.url, retries=1, retry_statuses=frozenset({503}))
-    async with service(script) as up, serve(door) as running:
+    surface = RelaySurface(lambda: up.url, retries=1, retry_statuses=frozenset({503}))
+    async with service(script) as up, serve(surface) as running:
         answer = await running.http.post("/up/x")
         assert (answer.status_code, answer.content) == (503, b"no")
         assert len(up.got) == 2
@@ -150,9 +150,9 @@ async def hang_up(_got: Got, writer: asyncio.StreamWriter) -> None:
     writer.close()
 
 
-async def test_a_stream_that_breaks_off_is_broken_off_visibly(serve: Serve) -> None:
-    door = Door(lambda: up.url, repeatable=True)
-    async with service(cut) as up, serve(door) as running:
+async def test_broken_stream_is_visible_to_the_caller(serve: Serve) -> None:
+    surface = RelaySurface(lambda: up.url, repeatable=True)
+    async with service(cut) as up, serve(surface) as running:
         async with running.http.stream("GET", "/up/x") as answer:
             job_id = answer.headers["coatcheck-job"]
             with pytest.raises(httpx2.RemoteProtocolError):
@@ -162,24 +162,24 @@ async def test_a_stream_that_breaks_off_is_broken_off_visibly(serve: Serve) -> N
         assert len(up.got) == 1  # after the first byte nothing is retried
 
 
-async def test_a_call_that_broke_off_is_made_again_only_if_it_may(serve: Serve) -> None:
-    async with service(hang_up) as up, serve(Door(lambda: up.url)) as running:
+async def test_broken_call_is_not_repeated_by_default(serve: Serve) -> None:
+    async with service(hang_up) as up, serve(RelaySurface(lambda: up.url)) as running:
         answer = await running.http.post("/up/x")
         assert (answer.status_code, answer.json()["type"]) == (502, "urn:coatcheck:broken-off")
         assert len(up.got) == 1
 
 
-async def test_one_that_may_is_made_again(serve: Serve) -> None:
-    door = Door(lambda: up.url, repeatable=True)
-    async with service(in_turn(hang_up, says())) as up, serve(door) as running:
+async def test_broken_repeatable_call_is_repeated(serve: Serve) -> None:
+    surface = RelaySurface(lambda: up.url, repeatable=True)
+    async with service(in_turn(hang_up, says())) as up, serve(surface) as running:
         answer = await running.http.post("/up/x")
         assert (answer.status_code, answer.content) == (200, b"hello")
         assert len(up.got) == 2
 
 
-async def test_nobody_else_gets_the_answer(serve: Serve) -> None:
+async def test_response_is_only_for_its_owner(serve: Serve) -> None:
     script = says(body=b"for you only" * 4000)
-    async with service(script) as up, serve(Door(lambda: up.url)) as running:
+    async with service(script) as up, serve(RelaySurface(lambda: up.url)) as running:
         mine = {"Authorization": "Bearer mine"}
         answer = await running.http.get("/up/x", headers=mine)
         assert up.got[0].header("authorization") == "Bearer mine"
@@ -195,8 +195,8 @@ async def test_nobody_else_gets_the_answer(serve: Serve) -> None:
         assert "Bearer" not in shown
 
 
-async def test_a_key_makes_it_one_call(serve: Serve) -> None:
-    async with service(says()) as up, serve(Door(lambda: up.url)) as running:
+async def test_idempotency_key_makes_one_call(serve: Serve) -> None:
+    async with service(says()) as up, serve(RelaySurface(lambda: up.url)) as running:
         key = {"Idempotency-Key": "order-7"}
         first = await running.http.post("/up/x", content=b"a", headers=key)
         again = await running.http.post("/up/x", content=b"a", headers=key)
@@ -207,7 +207,7 @@ async def test_a_key_makes_it_one_call(serve: Serve) -> None:
         assert other.status_code == 422
 
 
-async def test_a_caller_who_hangs_up_leaves_the_job_or_takes_it_along(serve: Serve) -> None:
+async def test_disconnect_continues_or_cancels_the_job(serve: Serve) -> None:
     ended: dict[str, State] = {}
     for on_hangup in ("continue", "cancel"):
         go_on = asyncio.Event()
@@ -221,8 +221,8 @@ async def test_a_caller_who_hangs_up_leaves_the_job_or_takes_it_along(serve: Ser
             writer.write(b"3\r\ntwo\r\n0\r\n\r\n")
 
         async with service(script) as up:
-            door = Door(lambda url=up.url: url, on_hangup=on_hangup)  # type: ignore[misc]
-            async with serve(door) as running:
+            surface = RelaySurface(lambda url=up.url: url, on_hangup=on_hangup)  # type: ignore[misc]
+            async with serve(surface) as running:
                 async with running.http.stream("GET", "/up/x") as answer:
                     assert await anext(answer.aiter_bytes()) == b"one"
                     job_id = answer.headers["coatcheck-job"]

@@ -1,4 +1,4 @@
-"""A second key of the same tenant, and a second tenant, go after a proxied call."""
+"""Attacks on a proxied call by a second key of its tenant, and by a second tenant."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_copied_credentials_cannot_be_used_by_another_job(staged: Any) -> 
         assert cast.tokens() == [TOKEN]  # by its own job
 
 
-async def test_a_fork_by_the_caller_is_theirs_and_makes_the_call(staged: Any) -> None:
+async def test_fork_by_the_owner_repeats_the_call(staged: Any) -> None:
     async with staged(says(body=b"canary-answer")) as cast:
         first = await cast.call()
         await cast.ended(first)
@@ -121,7 +121,7 @@ async def test_a_fork_by_the_caller_is_theirs_and_makes_the_call(staged: Any) ->
         assert cast.tokens() == [TOKEN] * 3
 
 
-async def test_a_fork_with_another_call_has_no_credentials_and_the_same_owner(staged: Any) -> None:
+async def test_fork_with_new_input_has_no_credentials_and_the_same_owner(staged: Any) -> None:
     async with staged(says(body=b"canary-answer")) as cast:
         first = await cast.call()
         await cast.ended(first)
@@ -136,7 +136,7 @@ async def test_a_fork_with_another_call_has_no_credentials_and_the_same_owner(st
         assert (await cast.caller.get(f"/v1/jobs/{job_id}/result")).content == b"canary-answer"
 
 
-async def test_a_fork_under_a_key_can_be_repeated(staged: Any) -> None:
+async def test_fork_with_an_idempotency_key_is_made_once(staged: Any) -> None:
     async with staged(says()) as cast:
         first = await cast.call()
         path, once = f"/v1/jobs/{first}/fork", {"Idempotency-Key": "k"}
@@ -149,7 +149,7 @@ async def test_a_fork_under_a_key_can_be_repeated(staged: Any) -> None:
         assert (job.state, cast.tokens()) == (State.SUCCEEDED, [TOKEN] * 2)
 
 
-async def test_a_resumed_call_still_has_its_credentials(staged: Any) -> None:
+async def test_resumed_call_keeps_its_credentials(staged: Any) -> None:
     async with staged(in_turn(hang_up, says())) as cast:
         job_id = await cast.call()
         assert (await cast.ended(job_id)).state is State.FAILED
@@ -160,7 +160,7 @@ async def test_a_resumed_call_still_has_its_credentials(staged: Any) -> None:
         assert cast.tokens() == [TOKEN, TOKEN]
 
 
-async def test_no_other_job_answers_an_open_connection(staged: Any) -> None:
+async def test_another_job_cannot_answer_an_open_connection(staged: Any) -> None:
     asked, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow(got: Got, writer: asyncio.StreamWriter) -> None:
@@ -187,7 +187,7 @@ async def test_no_other_job_answers_an_open_connection(staged: Any) -> None:
         assert (await waiting).content == b"true"
 
 
-async def test_the_ticket_of_a_connection_is_nowhere_to_be_seen(staged: Any) -> None:
+async def test_connection_token_is_never_exposed(staged: Any) -> None:
     async with staged(says(), works=False) as cast:
         waiting = asyncio.create_task(cast.caller.post("/reports/x", content=BODY))
         jobs: list[Any] = []
@@ -196,10 +196,10 @@ async def test_the_ticket_of_a_connection_is_nowhere_to_be_seen(staged: Any) -> 
                 jobs = (await cast.admin.get("/v1/jobs")).json()["jobs"]
         job_id = jobs[0]["id"]
         shown = (await cast.caller.get(f"/v1/jobs/{job_id}/input")).json()
-        place = socket_folder.folder()
-        assert place is not None
-        ticket = socket_folder.ticket_of(place, shown["line"], job_id)
-        assert ticket is not None
+        folder = socket_folder.find_folder()
+        assert folder is not None
+        token = socket_folder.make_token(folder, shown["line"], job_id)
+        assert token is not None
         worker = await key_of(cast.server.engine, "default", Scope.WORK)
         async with client_of(cast.server.url, Authorization=f"Bearer {worker}") as remote:
             claimed = (await remote.post("/v1/claims", json={"kinds": [KIND]})).text
@@ -209,12 +209,12 @@ async def test_the_ticket_of_a_connection_is_nowhere_to_be_seen(staged: Any) -> 
             for what in ("", "/result")
         ]
         for text in (json.dumps(shown), claimed, *views):
-            assert ticket not in text
+            assert token not in text
             assert "ticket" not in text
         waiting.cancel()
 
 
-async def test_an_administrator_sees_that_a_call_runs_and_not_what_it_says(staged: Any) -> None:
+async def test_admin_sees_the_job_but_not_its_payload(staged: Any) -> None:
     async with staged(says(body=b"canary-answer")) as cast:
         job_id = await cast.call()
         await cast.ended(job_id)
@@ -235,7 +235,7 @@ async def test_an_administrator_sees_that_a_call_runs_and_not_what_it_says(stage
         assert (await cast.admin.delete(path)).status_code == 200
 
 
-async def test_bulk_cancelling_passes_calls_of_others_by(staged: Any) -> None:
+async def test_bulk_cancel_skips_calls_of_others(staged: Any) -> None:
     async with staged(says(), works=False) as cast:
         job_id = await cast.call()
         for client, cancelled in ((cast.other, 0), (cast.admin, 1)):
@@ -244,7 +244,7 @@ async def test_bulk_cancelling_passes_calls_of_others_by(staged: Any) -> None:
         assert (await cast.ended(job_id)).state is State.CANCELLED
 
 
-async def test_an_idempotency_key_gives_nobody_the_answer_of_another(staged: Any) -> None:
+async def test_idempotency_key_does_not_expose_another_callers_response(staged: Any) -> None:
     async with staged(says(body=b"canary-answer")) as cast:
         once = {"Idempotency-Key": "k"}
         for _ in range(2):
@@ -257,7 +257,7 @@ async def test_an_idempotency_key_gives_nobody_the_answer_of_another(staged: Any
         assert len(cast.up.got) == 1
 
 
-async def test_a_webhook_of_the_tenant_tells_nothing_of_a_call(staged: Any) -> None:
+async def test_tenant_webhook_does_not_expose_a_call(staged: Any) -> None:
     told = asyncio.Event()
 
     async def receive(got: Got, writer: asyncio.StreamWriter) -> None:
@@ -290,7 +290,7 @@ def former(folder: Path, call: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def test_a_call_of_an_earlier_version_is_made(staged: Any, tmp_path: Path) -> None:
+async def test_call_stored_by_an_earlier_version_runs(staged: Any, tmp_path: Path) -> None:
     async with staged(says(body=b"canary-answer"), works=False) as cast:
         engine = cast.server.engine
         labels = (await engine.get(await cast.call(), "acme")).labels

@@ -1,4 +1,4 @@
-"""Services to call: each answers with whatever bytes a test gives it."""
+"""Upstream services that respond with the bytes a test gives them."""
 
 from __future__ import annotations
 

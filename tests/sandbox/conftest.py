@@ -1,4 +1,4 @@
-"""Every strength that this machine has, and programs that try to get out of it."""
+"""Every sandbox backend of this machine, and programs that try to escape."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coatcheck.sandbox.runtime import PROGRAMS
 from tests.debian import program_of
 
 MIB = 1024 * 1024
-# One that everybody may read, if there is one: as root, limits alone are for nobody.
+# A readable one, if there is one: as root, the rlimits backend uses the user nobody.
 PYTHON = os.path.realpath(shutil.which("python3", path=PROGRAMS) or sys.executable)
 
 Attempt = Callable[..., subprocess.CompletedProcess[str]]
@@ -34,19 +34,19 @@ def _or_skip(backend: SandboxBackend) -> SandboxBackend:
 
 @pytest.fixture(params=list(SandboxBackend), ids=str)
 def backend(request: pytest.FixtureRequest) -> SandboxBackend:
-    """Each strength, the weakest too."""
+    """Each backend, including the weakest."""
     return _or_skip(request.param)
 
 
 @pytest.fixture(params=[SandboxBackend.LANDLOCK, SandboxBackend.BUBBLEWRAP], ids=str)
 def wall(request: pytest.FixtureRequest) -> SandboxBackend:
-    """Each strength that keeps a program away from files and sockets."""
+    """Each backend that restricts files and sockets."""
     return _or_skip(request.param)
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder that everybody may enter, unlike pytest's own."""
+    """A folder that every user may enter, unlike pytest's own."""
     with TemporaryDirectory(prefix="coatcheck-sandbox-") as name:
         place = Path(name).resolve()
         place.chmod(0o755)

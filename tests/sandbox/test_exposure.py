@@ -1,4 +1,4 @@
-"""Files of the server that lie where confined programs may read."""
+"""Files of the server that confined programs could read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from coatcheck.settings import Settings
         (Settings(blobs="file:///usr/blobs"), "the blob store is in /usr,"),
     ],
 )
-def test_they_are_found(settings: Settings, words: str) -> None:
+def test_exposed_files_are_found(settings: Settings, words: str) -> None:
     [problem] = exposed_files(settings)
     assert problem.startswith(words)
     assert "/var/lib/coatcheck" in problem
@@ -41,14 +41,14 @@ def test_they_are_found(settings: Settings, words: str) -> None:
         Settings(pepper="file:/run/secrets/pepper", blobs="s3://usr/local"),
     ],
 )
-def test_others_are_not(
+def test_private_files_are_not_reported(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert list(exposed_files(settings)) == []
 
 
-def test_what_a_caller_lets_programs_read_counts_too(tmp_path: Path) -> None:
+def test_additional_readable_paths_are_checked(tmp_path: Path) -> None:
     settings = Settings(database=f"sqlite:///{tmp_path}/data/jobs.db")
     (tmp_path / "data").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "data")

@@ -1,4 +1,4 @@
-"""Programs of a server that runs as root have a uid each."""
+"""If the server runs as root, each program has its own uid."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def test_the_range_can_be_set() -> None:
 
 
 @pytest.mark.parametrize("text", ["5", "0-9", "9-5", "1-4294967295", "a-b", "-5-9", "1-2-3"])
-def test_a_range_that_makes_no_sense_is_refused(text: str) -> None:
+def test_an_invalid_uid_range_is_rejected(text: str) -> None:
     with pytest.raises(ConfigurationError, match="sandbox_uids"):
         uid_range({SETTING: text})
     with pytest.raises(ConfigurationError, match="sandbox_uids"):
         Settings(sandbox_uids=text)
 
 
-def test_uids_of_people_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uids_in_use_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setenv(SETTING, "1-70000")
     users = looking.detect_users.__wrapped__(SandboxBackend.RLIMITS)
@@ -45,13 +45,13 @@ def test_uids_of_people_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SETTING in users.advice
 
 
-def test_a_server_that_is_not_root_has_none_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_root_can_use_other_uids(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     users = looking.detect_users.__wrapped__(SandboxBackend.RLIMITS)
     assert (users.uids, users.advice) == (None, "")
 
 
-def test_what_only_the_server_can_read_keeps_a_program_at_the_servers_uid(place: Path) -> None:
+def test_access_to_private_files_keeps_the_servers_uid(place: Path) -> None:
     (place / "open").mkdir(mode=0o755)
     (place / "shut").mkdir(mode=0o700)
     (place / "shut" / "in").mkdir(mode=0o755)
@@ -88,7 +88,7 @@ def test_programs_that_run_at_the_same_time_have_different_users(
     assert 0 not in uids
 
 
-def test_nothing_of_a_user_is_left_in_the_kernel(
+def test_no_ipc_objects_of_a_user_are_left(
     attempt: Attempt, own_users: SandboxBackend, folder: Path
 ) -> None:
     assert attempt("print()", own_users).returncode == 0

@@ -1,4 +1,4 @@
-"""No program takes more than its share, and none outlives its supervisor."""
+"""No program exceeds its limits, and none outlives its supervisor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.sandbox.conftest import MIB, Attempt
 SMALL = SandboxLimits(seconds=30, memory_bytes=128 * MIB, processes=8, file_bytes=MIB)
 
 
-def test_memory_is_bounded(attempt: Attempt, backend: SandboxBackend) -> None:
+def test_memory_is_limited(attempt: Attempt, backend: SandboxBackend) -> None:
     source = """
 kept = []
 for _ in range(64):
@@ -30,7 +30,7 @@ print('TOOK IT')
     assert "TOOK IT" not in ended.stdout
 
 
-def test_memory_is_bounded_for_all_processes_together(
+def test_memory_is_limited_for_all_processes_together(
     attempt: Attempt, backend: SandboxBackend
 ) -> None:
     source = """
@@ -51,9 +51,7 @@ print('TOOK IT')
     assert "TOOK IT" not in ended.stdout
 
 
-def test_memory_that_belongs_to_no_process_is_not_given(
-    attempt: Attempt, backend: SandboxBackend
-) -> None:
+def test_memory_outside_of_processes_is_denied(attempt: Attempt, backend: SandboxBackend) -> None:
     source = """
 import os
 try:
@@ -65,8 +63,8 @@ except OSError:
     assert attempt(source, backend).stdout == "no\n"
 
 
-def test_processes_are_bounded(attempt: Attempt, backend: SandboxBackend) -> None:
-    # 300 at most, so that a sandbox that does not hold does no harm.
+def test_the_number_of_processes_is_limited(attempt: Attempt, backend: SandboxBackend) -> None:
+    # At most 300, so that a broken sandbox does no harm.
     source = """
 import os, time
 try:
@@ -83,7 +81,9 @@ time.sleep(60)
     assert "temporarily unavailable" in ended.stderr or "more than 8 processes" in ended.stderr
 
 
-def test_files_are_bounded(attempt: Attempt, backend: SandboxBackend, folder: Path) -> None:
+def test_the_size_of_a_file_is_limited(
+    attempt: Attempt, backend: SandboxBackend, folder: Path
+) -> None:
     source = """
 with open('large', 'wb') as file:
     for _ in range(100):
@@ -95,7 +95,7 @@ with open('large', 'wb') as file:
     assert (folder / "large").stat().st_size == MIB
 
 
-# Each writes at most 64 MiB, should the limit not hold.
+# Each writes at most 64 MiB, in case the limit fails.
 MANY_FILES = """
 for number in range(64):
     with open(f'file-{number}', 'wb') as file:
@@ -145,7 +145,7 @@ STAY = "import time; time.sleep(600)"
     [MANY_FILES, DEEP_FOLDERS, DELETED_FILES, MAPPED_FILES, UNREADABLE_FOLDER],
     ids=["many files", "deep folders", "deleted files", "mapped files", "unreadable folder"],
 )
-def test_disk_is_bounded_for_all_files_together(
+def test_disk_usage_is_limited_for_all_files_together(
     attempt: Attempt, backend: SandboxBackend, source: str
 ) -> None:
     ended = attempt(f"{source}\n{STAY}", backend, limits=DISK)
@@ -157,7 +157,7 @@ def test_disk_is_bounded_for_all_files_together(
     )
 
 
-def test_disk_within_the_limit_is_given(attempt: Attempt, backend: SandboxBackend) -> None:
+def test_disk_usage_within_the_limit_is_allowed(attempt: Attempt, backend: SandboxBackend) -> None:
     source = """
 import time
 for number in range(6):
@@ -168,13 +168,13 @@ print('written')
     assert attempt(source, backend, limits=DISK).stdout == "written\n"
 
 
-def test_the_number_of_files_is_bounded(attempt: Attempt, backend: SandboxBackend) -> None:
+def test_the_number_of_files_is_limited(attempt: Attempt, backend: SandboxBackend) -> None:
     source = f"for number in range(2000): open(str(number), 'w').close()\n{STAY}"
     ended = attempt(source, backend, limits=SandboxLimits(seconds=30, files=1000))
     assert (ended.returncode, ended.stderr) == (137, "sandbox: killed: more than 1000 files\n")
 
 
-def test_time_is_bounded_also_for_who_does_not_listen(
+def test_time_is_limited_even_if_signals_are_ignored(
     attempt: Attempt, backend: SandboxBackend
 ) -> None:
     source = """
@@ -189,8 +189,8 @@ while True:
     assert ended.stderr == "sandbox: timed out after 0.5 s\n"
 
 
-def test_nobody_is_left_behind(attempt: Attempt, backend: SandboxBackend) -> None:
-    # The pipe is inherited by who goes off into a session of their own: it closes when they end.
+def test_no_process_is_left_behind(attempt: Attempt, backend: SandboxBackend) -> None:
+    # Processes in sessions of their own inherit the pipe: it closes when they end.
     source = """
 import os, sys, time
 if os.fork() == 0:
@@ -205,7 +205,7 @@ print('done')
     assert (ended.returncode, ended.stdout) == (0, "done\n")
 
 
-def test_ending_the_keeper_ends_the_program(backend: SandboxBackend, folder: Path) -> None:
+def test_terminating_the_supervisor_ends_the_program(backend: SandboxBackend, folder: Path) -> None:
     confined = confine(
         ["sh", "-c", "trap 'echo bye; exit 3' TERM; echo up; sleep 600 & wait"],
         access=SandboxAccess(write=(folder,)),
@@ -220,7 +220,7 @@ def test_ending_the_keeper_ends_the_program(backend: SandboxBackend, folder: Pat
     assert supervisor.returncode == 3
 
 
-def test_a_killed_keeper_takes_the_program_with_it(backend: SandboxBackend, folder: Path) -> None:
+def test_killing_the_supervisor_kills_the_program(backend: SandboxBackend, folder: Path) -> None:
     confined = confine(
         ["sh", "-c", "echo up; read -r line; echo went on"],
         access=SandboxAccess(write=(folder,)),
@@ -249,7 +249,7 @@ subprocess.run(confined.argv, **confined.options)
 """
 
 
-def test_who_is_left_by_a_killed_process_ends_and_cleans_up(
+def test_a_supervisor_whose_parent_dies_ends_and_cleans_up(
     backend: SandboxBackend, folder: Path
 ) -> None:
     argv = [sys.executable, "-c", STARTER, str(folder), backend.value]
@@ -298,6 +298,6 @@ def test_exit_codes(
         {"disk_bytes": 0},
     ],
 )
-def test_limits_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+def test_invalid_limits_are_rejected(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigurationError, match="limits"):
         SandboxLimits(**wrong)

@@ -1,4 +1,4 @@
-"""A program changes nothing outside its folder, also by calls that Landlock does not mediate."""
+"""A program changes nothing outside its folder, even by calls that Landlock does not mediate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coatcheck.sandbox import SandboxBackend
 from coatcheck.sandbox.detect import detect_users
 from tests.sandbox.conftest import Attempt
 
-# Calls by number reach what a C library would refuse or do in another way. Prints each that worked.
+# Raw system calls bypass checks of the C library. Prints each call that worked.
 PRELUDE = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -49,19 +49,19 @@ NUMBERS = dict(
 
 @pytest.fixture(params=["own user", "shared user"])
 def read(request: pytest.FixtureRequest, backend: SandboxBackend, place: Path) -> tuple[Path, ...]:
-    """Make the program run as a user of its own, or as the user of this process."""
+    """Let the program run as its own user, or as the user of this process."""
     if request.param == "own user":
         if detect_users(backend).uids is None:
             pytest.skip(detect_users(backend).why)
         return ()
-    # Only this user can enter it: a program that is to read it cannot be another user.
+    # Only this user can enter it, so a program that reads it cannot be another user.
     (place / "private").mkdir(mode=0o700)
     return (place / "private",)
 
 
 @pytest.fixture
 def pepper(place: Path) -> Path:
-    """A file of the server, in a folder that everybody may enter."""
+    """A file of the server, in a folder that every user may enter."""
     pepper = place / "pepper"
     pepper.write_text("secret")
     pepper.chmod(0o600)
@@ -198,7 +198,7 @@ for send in (lambda: os.kill(pid, signal.SIGSTOP), lambda: os.kill(pid, signal.S
     assert victim.poll() is None
 
 
-def test_ways_around_the_filter_are_shut(
+def test_ways_around_the_filter_are_denied(
     attempt: Attempt, backend: SandboxBackend, read: tuple[Path, ...]
 ) -> None:
     source = (
@@ -227,7 +227,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
     assert attempt(source, backend, read=read).stdout == "(64, 64)\n"
 
 
-def test_each_program_has_a_user_of_its_own(
+def test_each_program_has_its_own_user(
     attempt: Attempt, backend: SandboxBackend, folder: Path
 ) -> None:
     uids = detect_users(backend).uids

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from coatcheck.errors import StoreUnavailable
-from coatcheck.store.postgres.database.pool import Database
 from coatcheck.store.postgres.database import pool as database
+from coatcheck.store.postgres.database.pool import Database
 
 pytestmark = pytest.mark.anyio
 

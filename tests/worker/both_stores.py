@@ -1,4 +1,4 @@
-"""Fixtures for tests of what both stores must keep alike: import `store` to run them on each."""
+"""A `store` fixture that runs a test on SQLite and on PostgreSQL: import it to use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An app whose handlers are confined, and do what a hostile document could make a parser do."""
+"""An app with confined handlers that try what a hostile document could make a parser do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONFINEMENT = Confinement(environment=("ALLOWED",), service=answer)
 
 
 def attempt(action: Callable[[], object]) -> str:
-    """Return what came of something that must not be possible."""
+    """Return the outcome of something that must not be possible."""
     try:
         return f"done: {action()}"
     except OSError as error:
@@ -42,7 +42,7 @@ def _prlimit(pid: int) -> None:
 
 @app.job(isolation="process", surface=SurfaceOptions(confinement=CONFINEMENT))
 def attack(ctx: Context, target: dict[str, Any]) -> dict[str, str]:
-    """Try to get at the worker, at what it has, and at whoever listens here."""
+    """Try to reach the worker, its data, and every local listener."""
     parent, secret = os.getppid(), Path(target["secret"])
     tried: dict[str, Callable[[], object]] = {
         "loopback": lambda: socket.create_connection(("127.0.0.1", target["port"]), 1),
@@ -70,7 +70,7 @@ def attack(ctx: Context, target: dict[str, Any]) -> dict[str, str]:
 
 @app.job(isolation="process", surface=SurfaceOptions(confinement=CONFINEMENT))
 def surroundings(ctx: Context) -> dict[str, Any]:
-    """Say what the process has."""
+    """Return what the process has access to."""
     descriptors = {}
     for number in range(64):
         try:
@@ -91,7 +91,7 @@ def surroundings(ctx: Context) -> dict[str, Any]:
 
 @app.job(isolation="process", surface=SurfaceOptions(confinement=CONFINEMENT))
 def read_upload(ctx: Context, upload: Upload) -> dict[str, str]:
-    """Read a file of the job, and try to change where the next is put."""
+    """Read a file of the job, and try to redirect the next one."""
     path: Path = ctx.file(upload)
     return {
         "content": path.read_text(),

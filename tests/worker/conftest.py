@@ -1,4 +1,4 @@
-"""A real engine on a real file, and workers that run in the test's own loop."""
+"""A real engine on a real file, and workers that run on the test's own loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coatcheck.worker.slots.prefetch import Prefetch
 from coatcheck.worker.worker import Worker
 from tests.store.template import migrated
 
-from .meeting import Meeting
+from .rendezvous import Rendezvous
 
 SETTINGS = Settings(concurrency=8, lease_s=30, drain_s=5, grace_s=5)
 
@@ -49,18 +49,18 @@ def engine(app: App, store: Store) -> Engine:
 
 
 @pytest.fixture
-async def meeting() -> AsyncIterator[Meeting]:
-    meeting = Meeting()
-    await meeting.open()
-    yield meeting
-    await meeting.close()
+async def rendezvous() -> AsyncIterator[Rendezvous]:
+    rendezvous = Rendezvous()
+    await rendezvous.open()
+    yield rendezvous
+    await rendezvous.close()
 
 
 @contextlib.asynccontextmanager
 async def working(
     engine: Engine, settings: Settings = SETTINGS, prefetch: Prefetch | None = None
 ) -> AsyncIterator[Worker]:
-    """Run a worker for as long as the block lasts, then let it drain."""
+    """Run a worker within the block, then drain it."""
     worker = Worker(engine, settings, prefetch=prefetch)
     stop, ready = asyncio.Event(), asyncio.Event()
     running = asyncio.create_task(worker.run(stop, ready.set))

@@ -1,4 +1,4 @@
-"""The app whose handlers run in processes of their own; tests of them meet it at a port."""
+"""An app whose handlers run in processes, and connect to a test's rendezvous."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from coatcheck.errors import CoatcheckError, JobFailed, StepFailed
 
 app = App()
 
-# What goes wrong when it is imported: only in a process of a worker's, never in the test's own.
+# Raises at import, but only in a worker's process, never in the test's own.
 if (_deaths := os.environ.get("PROCESS_APP_DIES")) is not None:
     with Path(_deaths).open("a") as _file:
         _file.write("died\n")
@@ -33,7 +33,7 @@ if "PROCESS_APP_SLEEPS" in os.environ:
 
 
 def meet(port: int, what: str = "") -> None:
-    """Tell the test that the handler has come this far, and wait until it may go on."""
+    """Report to the test that the handler has got this far, and wait until it may continue."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(f"{os.getpid()} {what}\n".encode())
         connection.recv(1)
@@ -57,7 +57,7 @@ async def on_the_loop(ctx: Context) -> int:
 
 @app.job(isolation="process")
 def where(ctx: Context) -> dict[str, Any]:
-    """Say all about the process."""
+    """Return a description of the process."""
     descriptors = {}
     for link in Path("/proc/self/fd").iterdir():
         try:
@@ -194,7 +194,7 @@ def dies(ctx: Context, how: str) -> None:
         case "abort":
             os.abort()
         case "close":
-            os.closerange(3, 256)  # then it cannot say how it ended
+            os.closerange(3, 256)  # so it cannot report its outcome
         case "scribble":
             for number in range(3, 256):
                 try:
@@ -250,7 +250,7 @@ def echo(ctx: Context, text: str) -> str:
 
 @app.job(isolation="process")
 def chatter(ctx: Context, size: int) -> str:
-    """Say more than a pipe holds, and return as much."""
+    """Report more than a pipe can hold, and return as much."""
     for _ in range(10):
         ctx.log("x" * size)
     return "y" * size
@@ -288,7 +288,7 @@ def asks_for_a_step_and_fails(ctx: Context) -> Any:
 
 @app.job(isolation="process")
 def leave_files(ctx: Context, folder: str) -> list[int]:
-    """Leave one of each kind behind: bytes, a path, an open file."""
+    """Store an artifact of each type: bytes, a path, an open file."""
     path = Path(folder) / "numbers.csv"
     kept = [ctx.artifact("bytes.bin", b"x" * 3_000_000), ctx.artifact("numbers.csv", path)]
     with path.open("rb") as file:
@@ -307,7 +307,7 @@ class Torn(io.BytesIO):
 
 @app.job(isolation="process", retries=0)
 def leave_a_torn_file(ctx: Context, torn: bool) -> int:
-    """Send a part of a file only, or all of it."""
+    """Send only a part of an artifact, or all of it."""
     content = b"x" * 10_000_000
     return int(ctx.artifact("file", Torn(content) if torn else content).size)
 
@@ -324,11 +324,11 @@ async def leave_files_async(ctx: Context, name: str) -> str:
     return str(kept.content_type)
 
 
-# --- what is done once and for all
+# --- durable operations
 
 
 def note(path: str, what: str) -> str:
-    """Write down that this ran, and return it."""
+    """Log that this ran, and return it."""
     with Path(path).open("a") as file:
         file.write(f"{what}\n")
     return what
@@ -341,7 +341,7 @@ async def note_async(path: str, what: str) -> str:
 
 @app.job(isolation="process")
 def journey(ctx: Context, path: str) -> list[Any]:
-    """Take steps, sleep, wait for an event and for other jobs."""
+    """Run steps, sleep, wait for an event and for other jobs."""
     first = ctx.step(note, path, "first")
     ctx.log("before the sleep")
     ctx.sleep(1.1)
@@ -365,7 +365,7 @@ async def journey_async(ctx: Context, path: str) -> list[Any]:
 
 @app.job(isolation="process")
 def two_steps(ctx: Context, where: tuple[str, int]) -> list[Any]:
-    """The second step meets the test in its first attempt, and does not go on."""
+    """Run two steps. In the first attempt, the second step meets the test and does not continue."""
     path, port = where
     ctx.step(note, path, "first")
 
@@ -374,7 +374,7 @@ def two_steps(ctx: Context, where: tuple[str, int]) -> list[Any]:
         if ctx.attempt == 1:
             meet(port)
             while True:
-                ctx.progress(1)  # where a `def` finds out that it was stopped
+                ctx.progress(1)  # where a `def` handler notices the interrupt
         return "second"
 
     return [ctx.step(second), ctx.attempt]
@@ -411,7 +411,7 @@ def read_upload(ctx: Context, file: Upload) -> str:
 
 @app.job(isolation="process")
 def large_step(ctx: Context, text: str) -> list[int]:
-    """Take a step with a large result, and wait: it is read back afterwards."""
+    """Run a step with a large result, wait, and read the result back."""
     kept: str = ctx.step(str.upper, text)
     sent: str = ctx.wait_for("go")
     return [len(kept), len(sent)]
@@ -419,7 +419,9 @@ def large_step(ctx: Context, text: str) -> list[int]:
 
 @app.job(isolation="process", retries=0)
 def takes_what_a_file_says(ctx: Context, path: str) -> list[str]:
-    """Take a step for each word; `fail` fails, `child:…` gathers a job for another such file."""
+    """Run a step for each word of a file; `fail` fails, `child:…` gathers a job for another such
+    file.
+    """
     told = []
     for word in Path(path).read_text().split():
         if word == "fail":

@@ -1,9 +1,24 @@
-"""A handler whose code is another at each call: what it does is told in words.
+"""A small language for handlers, so that a test can change a handler's code between attempts.
 
-`a` takes a step of that name, `a/1` one with a key, `a!` one that fails (`a?`: and catches that);
-`[a b]` takes them side by side, `(a b)` one after the other in a task or thread of its own, `{a}`
-in a `finally` that an error leads to; `~a` waits for an event, `+a` says so in the log. `!` ends
-the attempt: another follows at once. At the end it returns how many words it has come to.
+A `Script` declares a kind whose handler runs one line of the language per attempt. A line is a
+sequence of words:
+
+| word    | what the handler does                                                      |
+|---------|----------------------------------------------------------------------------|
+| `a`     | runs a step named `a`                                                      |
+| `a/1`   | runs a step named `a` with the key `1`                                     |
+| `a!`    | runs a step that fails; the failure ends the attempt                       |
+| `a?`    | runs a step that fails, and catches the failure                            |
+| `[a b]` | runs steps concurrently (in a thread: one after the other in another one)  |
+| `(a b)` | runs steps one after the other in a task or thread of its own              |
+| `{a}`   | raises Retry, and runs a step in the `finally`                             |
+| `~a`    | waits for the event `a`                                                    |
+| `+a`    | logs `a`                                                                   |
+| `!`     | ends the attempt; the next one follows at once                             |
+
+The handler returns the number of words in its line. `Script.ran` counts how often the function of
+each step ran. For example, `Script(app, "kind", "on_loop", "a b !", "a c")` runs the steps `a` and
+`b` in the first attempt, and has other code in the second.
 """
 
 from __future__ import annotations
@@ -21,7 +36,7 @@ SHAPES = ["on_loop", "in_thread"]
 
 
 class Script:
-    """Declares a kind, in either shape of handler, and counts what was run."""
+    """Declares a kind, with an async or a def handler, and counts the steps that ran."""
 
     def __init__(self, app: App, kind: str, shape: str, *calls: str) -> None:
         self._calls = list(calls)
@@ -115,7 +130,7 @@ class Script:
                         raise
 
 
-# First what was done, then the code as it is now, and what is said of the difference.
+# The line of the first attempt, the changed line, and the error that names the difference.
 CHANGED = {
     "none-is-taken": ("a b !", "", "returned without reaching the recorded step 'a', step 'b'"),
     "not-all-are-taken": ("a b !", "a", "returned without reaching the recorded step 'b'"),
@@ -147,7 +162,7 @@ CHANGED = {
     "after-a-task-of-its-own": ("(a b) c d !", "(a b) c x", "where the code now calls step 'x'"),
 }
 
-# What looks much the same, and may be the work of code that has not changed.
+# Changes that are accepted, because unchanged code could produce them.
 FINE = {
     "all-are-taken": ("a b !", "a b c"),
     "in-another-order": ("a b !", "b a c"),

@@ -1,4 +1,4 @@
-"""`ctx.artifact`: files that a job leaves behind, wherever its handler runs."""
+"""`ctx.artifact`: files that a job stores, with every kind of runner."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ from coatcheck.testing.inline import run_inline
 
 from . import process_app
 from .conftest import SETTINGS, working
-from .durable import ended, submit, until
-from .test_running_jobs import run
+from .job_control import ended, run, submit, until
 
 pytestmark = pytest.mark.anyio
 
@@ -61,9 +60,7 @@ async def contents(engine: Engine, job: Job) -> dict[str, bytes]:
     return found
 
 
-async def test_an_async_handler_leaves_files_behind(
-    app: App, engine: Engine, tmp_path: Path
-) -> None:
+async def test_an_async_handler_stores_artifacts(app: App, engine: Engine, tmp_path: Path) -> None:
     path = tmp_path / "report.pdf"
     path.write_bytes(b"%PDF")
 
@@ -89,10 +86,10 @@ async def test_an_async_handler_leaves_files_behind(
     assert job.result == f'"{hashlib.sha256(b"PNG").hexdigest()}"'
 
 
-async def test_a_file_can_go_with_the_attempts_end(
+async def test_an_artifact_can_be_written_with_the_outcome(
     app: App, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One write for both; what cannot is written at once, and the last under a name counts."""
+    """Both are one write. Other artifacts are written at once, and the last of a name counts."""
     written = []
     keep = engine.store.files.record_artifact
 
@@ -124,8 +121,12 @@ async def test_a_file_can_go_with_the_attempts_end(
     assert run_inline(app, "report").artifacts.keys() == {"last.txt", "large.txt", "small.txt"}
 
 
-async def test_there_is_room_for_what_goes_with_the_attempts_end(app: App, engine: Engine) -> None:
-    """One too many is refused when it is named; what a later attempt leaves is written at once."""
+async def test_artifacts_written_with_the_outcome_count_toward_the_limit(
+    app: App, engine: Engine
+) -> None:
+    """One too many is rejected when it is named. Artifacts of a later attempt are written at
+    once.
+    """
     heard = []
 
     @app.job(retries=1)
@@ -150,16 +151,16 @@ async def test_there_is_room_for_what_goes_with_the_attempts_end(app: App, engin
     assert set(found.values()) == {b"first"}
 
 
-async def test_what_was_said_is_written_before_the_end(
+async def test_reports_are_written_before_the_outcome(
     app: App, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long that takes: a report that comes after the end is refused."""
+    """The outcome waits, because a report after it would be rejected."""
     in_progress, ended, report = threading.Event(), threading.Event(), engine.report
 
     async def slow(*arguments: Any) -> bool:
         in_progress.set()
         await asyncio.to_thread(ended.wait, 30)
-        await asyncio.sleep(0.05)  # time enough for an end that does not wait
+        await asyncio.sleep(0.05)  # enough time for an outcome that does not wait
         return await report(*arguments)
 
     monkeypatch.setattr(engine, "report", slow)
@@ -178,7 +179,7 @@ async def test_what_was_said_is_written_before_the_end(
     ]
 
 
-async def test_a_plain_function_leaves_files_behind(app: App, engine: Engine) -> None:
+async def test_a_def_handler_stores_artifacts(app: App, engine: Engine) -> None:
     @app.job
     def report(ctx: Context) -> int:
         return int(ctx.artifact("large.bin", b"x" * 5_000_000).size)
@@ -225,7 +226,7 @@ class TestInProcesses:
         assert "cannot name an artifact" in refused.error.message
 
 
-async def test_the_last_attempt_wins_and_the_bytes_before_are_removed(
+async def test_a_later_attempt_replaces_the_artifact_and_its_bytes(
     app: App, engine: Engine, folder: Path
 ) -> None:
     @app.job
@@ -242,7 +243,7 @@ async def test_the_last_attempt_wins_and_the_bytes_before_are_removed(
     assert len(files(folder)) == 1, "what is small is in its row"
 
 
-async def test_what_is_small_is_kept_in_its_row_wherever_it_comes_from(
+async def test_small_artifacts_are_stored_inline(
     app: App, engine: Engine, folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "path").write_bytes(b"p" * IN_ROW_BYTES)
@@ -267,7 +268,7 @@ async def test_what_is_small_is_kept_in_its_row_wherever_it_comes_from(
     assert files(folder) == []
 
 
-async def test_files_are_removed_with_their_job(app: App, engine: Engine, folder: Path) -> None:
+async def test_artifacts_are_deleted_with_their_job(app: App, engine: Engine, folder: Path) -> None:
     @app.job
     async def report(ctx: Context) -> None:
         await ctx.artifact("a", b"a")
@@ -300,7 +301,7 @@ HOSTILE: list[Any] = [
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: repr(name)[:20])
-async def test_a_name_that_could_mean_something_else_is_refused(name: Any) -> None:
+async def test_an_unsafe_artifact_name_is_rejected(name: Any) -> None:
     app = App()
 
     @app.job(retries=0)
@@ -318,7 +319,7 @@ async def test_a_name_that_could_mean_something_else_is_refused(name: Any) -> No
     "content_type",
     ["", "text", "text/", "text/html\r\nX: y", "text/html; x", "tëxt/html", "a/" * 99],
 )
-async def test_a_content_type_that_is_none_is_refused(content_type: str) -> None:
+async def test_an_invalid_content_type_is_rejected(content_type: str) -> None:
     app = App()
 
     @app.job(retries=0)
@@ -330,7 +331,7 @@ async def test_a_content_type_that_is_none_is_refused(content_type: str) -> None
     assert "is not a media type" in ended.error.message
 
 
-async def test_text_is_neither_bytes_nor_a_path() -> None:
+async def test_text_is_not_a_valid_artifact() -> None:
     app = App()
 
     @app.job(retries=0)
@@ -343,7 +344,7 @@ async def test_text_is_neither_bytes_nor_a_path() -> None:
     assert "not str" in ended.error.message
 
 
-async def test_a_handler_that_was_taken_for_lost_leaves_nothing(
+async def test_a_worker_with_a_stale_lease_stores_no_artifact(
     app: App, engine: Engine, folder: Path
 ) -> None:
     @app.job(retries=3)
@@ -366,7 +367,7 @@ async def test_a_handler_that_was_taken_for_lost_leaves_nothing(
     assert await contents(engine, job) == {"report": f"attempt {job.attempt}".encode()}
 
 
-async def test_a_handler_that_waits_leaves_nothing_behind_on_its_way_out(
+async def test_a_suspended_handler_stores_no_artifact_while_it_unwinds(
     app: App, engine: Engine
 ) -> None:
     @app.job
@@ -393,9 +394,7 @@ async def test_a_handler_that_waits_leaves_nothing_behind_on_its_way_out(
             assert (job.state, len(job.artifacts)) == (State.SUCCEEDED, 1)
 
 
-async def test_a_file_that_is_being_written_keeps_a_handler_from_being_unwound(
-    app: App, engine: Engine
-) -> None:
+async def test_an_artifact_write_in_progress_delays_suspension(app: App, engine: Engine) -> None:
     writing, go_on = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
     calls = 0
@@ -425,7 +424,7 @@ async def test_a_file_that_is_being_written_keeps_a_handler_from_being_unwound(
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
-async def test_a_file_left_in_a_step_is_written_once(app: App, engine: Engine, shape: str) -> None:
+async def test_an_artifact_of_a_step_is_written_once(app: App, engine: Engine, shape: str) -> None:
     written = 0
 
     async def keep_async(ctx: Context) -> int:
@@ -462,7 +461,7 @@ async def test_a_file_left_in_a_step_is_written_once(app: App, engine: Engine, s
     assert await contents(engine, job) == {"report": b"dear"}
 
 
-async def test_an_inline_run_collects_files() -> None:
+async def test_run_inline_collects_artifacts() -> None:
     app = App()
 
     @app.job

@@ -1,4 +1,4 @@
-"""Confined kinds: a process that hostile input has taken over reaches nothing outside it."""
+"""Confined kinds: a process taken over by hostile input has no access outside."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def result_of(engine: Engine, kind: str, input_: Any = None, tenant: str =
     return json.loads(job.result or "null")
 
 
-async def test_a_hostile_handler_reaches_nothing(engine: Engine, tmp_path: Path) -> None:
+async def test_a_hostile_handler_is_confined(engine: Engine, tmp_path: Path) -> None:
     secret = tmp_path / "pepper"
     secret.write_text("the pepper")
     secret.chmod(0o600)
@@ -73,7 +73,7 @@ async def test_a_hostile_handler_reaches_nothing(engine: Engine, tmp_path: Path)
     assert secret.read_text() == "the pepper"
 
 
-async def test_it_has_a_clean_environment_and_a_folder_of_its_own(
+async def test_a_confined_process_has_a_clean_environment_and_its_own_folder(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("COATCHECK_DATABASE", "COATCHECK_PEPPER", "INGEST_EMBED_KEY", "AWS_SECRET_KEY"):
@@ -105,7 +105,7 @@ async def test_no_process_serves_two_tenants(engine: Engine) -> None:
     assert len(owners) >= 3
 
 
-async def test_a_tenant_that_works_alone_finds_its_process_warm(engine: Engine) -> None:
+async def test_a_single_tenant_reuses_its_warm_processes(engine: Engine) -> None:
     async with working(engine, ONE):
         pids = {await result_of(engine, "brief", tenant="a") for _ in range(4)}
         others = {await result_of(engine, "brief", tenant="b") for _ in range(4)}
@@ -113,9 +113,7 @@ async def test_a_tenant_that_works_alone_finds_its_process_warm(engine: Engine) 
     assert not pids & others
 
 
-async def test_its_files_can_be_read_and_nothing_planted_beside_them(
-    app: App, store: Store, tmp_path: Path
-) -> None:
+async def test_the_inbox_is_read_only(app: App, store: Store, tmp_path: Path) -> None:
     blobs = blobs_for(Settings(database=f"sqlite:///{tmp_path}/jobs.db"))
     engine = Engine(store, app.kinds, blobs=blobs)
     uploaded = await engine.uploads.receive(b"the content", "given.txt", "text/plain")
@@ -129,7 +127,7 @@ async def test_its_files_can_be_read_and_nothing_planted_beside_them(
     blobs.close()
 
 
-async def test_its_service_answers_in_the_worker_for_the_jobs_own_tenant(engine: Engine) -> None:
+async def test_the_service_runs_in_the_worker_for_the_jobs_tenant(engine: Engine) -> None:
     async with working(engine, ONE):
         said = await result_of(engine, "ask", "hello", tenant="a")
     assert said == f"a echo hello {os.getpid()}"
@@ -157,7 +155,9 @@ def test_every_built_in_kind_in_a_process_is_confined() -> None:
 async def test_the_processes_of_the_built_in_kinds_have_no_credentials_and_no_network(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Looked at from outside: the environment, the walls and the descriptors of the real ones."""
+    """Inspects the environment, the restrictions and the descriptors of real processes from
+    outside.
+    """
     monkeypatch.setenv("COATCHECK_DATABASE", "postgresql://someone:a-credential@db/jobs")
     monkeypatch.setenv("COATCHECK_PEPPER", "a-credential")
     engine = Engine(store, {kind.name: kind for kind in built_in_kinds()})

@@ -1,20 +1,15 @@
-"""Inputs and results too large for a row: kept apart, and nobody notices."""
+"""Inputs and results too large for a row are offloaded transparently."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from coatcheck import App, Context
-from coatcheck.blobs.blobs import Blobs
-from coatcheck.blobs.files import FileBucket
-from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.fork import Fork
 from coatcheck.engine.payloads.payloads import RESERVED_MS
@@ -27,74 +22,24 @@ from coatcheck.model.state import Reason, State
 from coatcheck.store.base import JobFilter, Store
 
 from . import process_app
-from .conftest import SETTINGS, working
-from .durable import ended, result_of, submit, until
-from .test_running_jobs import run
+from .blob_engine import (
+    LARGE,
+    ONE_PROCESS,
+    Clock,
+    Switch,
+    bucket,
+    clock,
+    engine,
+    files,
+    folder,
+    is_empty,
+)
+from .conftest import working
+from .job_control import ended, result_of, run, submit, until
+
+__all__ = ["bucket", "clock", "engine", "folder"]  # the fixtures
 
 pytestmark = pytest.mark.anyio
-
-LARGE = "ä" * INLINE_BYTES
-ONE_PROCESS = replace(SETTINGS, processes=1)
-
-
-class Clock(SystemClock):
-    """The real clock, set ahead by a test."""
-
-    ahead_ms = 0
-
-    def now(self) -> int:
-        return super().now() + self.ahead_ms
-
-
-class Switch(FileBucket):
-    """A folder that a test can take away."""
-
-    away = False
-
-    def _check(self) -> None:
-        if self.away:
-            raise BlobStoreUnavailable("away")
-
-    def put(self, key: str, pieces: object) -> None:
-        self._check()
-        super().put(key, pieces)  # type: ignore[arg-type]
-
-    def get(self, key: str, start: int, stop: int) -> Iterator[bytes]:
-        self._check()
-        return super().get(key, start, stop)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "blobs"
-
-
-@pytest.fixture
-def bucket(folder: Path) -> Switch:
-    return Switch(folder)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def engine(app: App, store: Store, bucket: Switch, clock: Clock) -> Iterator[Engine]:
-    async def at_once(_seconds: float) -> None:
-        return
-
-    blobs = Blobs(bucket, sleep=at_once)
-    yield Engine(store, app.kinds, clock, blobs=blobs)
-    blobs.close()
-
-
-def files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def is_empty(folder: Path) -> bool:
-    return not folder.exists() or not any(folder.iterdir())
 
 
 def remove_one(folder: Path) -> None:
@@ -145,9 +90,11 @@ class TestInProcesses:
         async with working(engine, ONE_PROCESS):
             job = await run(engine, "spawn_large", "12345" + LARGE + "!12")
         assert json.loads(job.result or "") == ["21!", "21!"]
-        assert len(files(folder)) == 6  # what was gathered is a large result, too
+        assert len(files(folder)) == 6  # the gathered results are a large payload, too
 
-    async def test_an_input_that_is_gone_ends_its_job(self, engine: Engine, folder: Path) -> None:
+    async def test_a_job_fails_if_its_offloaded_input_is_gone(
+        self, engine: Engine, folder: Path
+    ) -> None:
         job = await engine.submit(Submission("turn_around", json.dumps(LARGE)))
         remove_one(folder)
         async with working(engine, ONE_PROCESS):
@@ -156,7 +103,7 @@ class TestInProcesses:
         assert (ended.state, ended.error.code) == (State.FAILED, "input-gone")
 
 
-async def test_what_fits_stays_in_its_row(app: App, engine: Engine, folder: Path) -> None:
+async def test_small_payloads_stay_inline(app: App, engine: Engine, folder: Path) -> None:
     @app.job
     async def turn(ctx: Context, text: str) -> str:
         return text[::-1]
@@ -166,7 +113,9 @@ async def test_what_fits_stays_in_its_row(app: App, engine: Engine, folder: Path
     assert is_empty(folder)
 
 
-async def test_a_batch_keeps_its_large_inputs_apart(app: App, engine: Engine, folder: Path) -> None:
+async def test_large_inputs_of_a_batch_are_offloaded(
+    app: App, engine: Engine, folder: Path
+) -> None:
     @app.job
     async def length(ctx: Context, text: str) -> int:
         return len(text)
@@ -209,14 +158,14 @@ async def test_a_job_spawns_others_with_large_inputs_and_gathers_large_results(
     async with working(engine):
         job = await run(engine, "both")
     assert job.result == "true"
-    assert len(files(folder)) == 5  # what was gathered is a large result, too
+    assert len(files(folder)) == 5  # the gathered results are a large payload, too
     for child in await engine.list_jobs(JobFilter(job.tenant, kind="turn")):
         assert (await engine.delete(child.id)).deleted.blobs == 2
     assert (await engine.delete(job.id)).deleted.blobs == 1
     assert is_empty(folder)
 
 
-async def test_a_gather_waits_for_results_while_the_blob_store_is_away(
+async def test_gather_waits_while_the_blob_store_is_unavailable(
     app: App, engine: Engine, bucket: Switch
 ) -> None:
     @app.job
@@ -271,7 +220,7 @@ async def test_a_resume_that_changes_nothing_shows_the_result(app: App, engine: 
 
 
 @pytest.mark.parametrize("isolation", ["async", "thread"])
-async def test_an_input_that_is_gone_ends_its_job(
+async def test_a_job_fails_if_its_offloaded_input_is_gone(
     app: App, engine: Engine, folder: Path, isolation: str
 ) -> None:
     if isolation == "async":
@@ -293,7 +242,7 @@ async def test_an_input_that_is_gone_ends_its_job(
     assert (ended.state, ended.error.code) == (State.FAILED, "input-gone")
 
 
-async def test_while_the_blob_store_is_away_nothing_is_lost(
+async def test_nothing_is_lost_while_the_blob_store_is_unavailable(
     app: App, engine: Engine, bucket: Switch, store: Store
 ) -> None:
     ready, go_on = asyncio.Event(), threading.Event()
@@ -329,7 +278,7 @@ async def test_while_the_blob_store_is_away_nothing_is_lost(
     assert json.loads(ended.result or "") == LARGE
 
 
-async def test_a_result_that_cannot_be_read_does_not_hide_its_job(
+async def test_a_job_is_visible_even_if_its_result_is_unreadable(
     app: App, engine: Engine, bucket: Switch
 ) -> None:
     @app.job
@@ -345,7 +294,7 @@ async def test_a_result_that_cannot_be_read_does_not_hide_its_job(
     assert is_reference(shown.result)
 
 
-async def test_what_nobody_named_is_swept_after_a_while(
+async def test_unreferenced_blobs_are_swept(
     app: App, engine: Engine, folder: Path, clock: Clock
 ) -> None:
     @app.job
@@ -363,7 +312,7 @@ async def test_what_nobody_named_is_swept_after_a_while(
         assert (await engine.wait(job.id, 30)).result == str(len(LARGE))
 
 
-async def test_a_worker_behind_the_api_gets_the_input_itself(
+async def test_a_remote_worker_gets_the_offloaded_input(
     app: App, engine: Engine, folder: Path
 ) -> None:
     @app.job

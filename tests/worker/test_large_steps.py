@@ -1,4 +1,4 @@
-"""Results of steps and events too large for a row: kept apart, and handlers do not notice."""
+"""Step results and events too large for a row are offloaded transparently."""
 
 from __future__ import annotations
 
@@ -22,20 +22,9 @@ from coatcheck.store.base import Store
 from coatcheck.worker.steps.effects import ReadPayload, send_request
 
 from . import process_app
+from .blob_engine import LARGE, ONE_PROCESS, Switch, bucket, clock, engine, files, folder, is_empty
 from .conftest import working
-from .durable import ended, lose, result_of, submit, until
-from .test_large_payloads import (
-    LARGE,
-    ONE_PROCESS,
-    Switch,
-    bucket,
-    clock,
-    engine,
-    files,
-    folder,
-    is_empty,
-)
-from .test_running_jobs import run
+from .job_control import ended, lose, result_of, run, submit, until
 
 __all__ = ["bucket", "clock", "engine", "folder"]  # the fixtures
 
@@ -43,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Shop:
-    """Handlers of either shape that take large steps, and fail until they are let through."""
+    """Async and def handlers that run large steps, and fail until the shop is open."""
 
     def __init__(self, app: App) -> None:
         self.ran: Counter[str] = Counter()
@@ -93,9 +82,9 @@ def shop(app: App) -> Shop:
 SIZES = [len(LARGE) + 1] * 3
 
 
-# I01: results of any size are on record, and given back.
+# I01: results of any size are recorded and replayed.
 @pytest.mark.parametrize("kind", ["looping", "threaded"])
-async def test_a_resumed_job_reads_its_large_steps_and_runs_none_of_them(
+async def test_a_resumed_job_replays_its_large_steps(
     shop: Shop, engine: Engine, store: Store, folder: Path, kind: str
 ) -> None:
     async with working(engine):
@@ -114,7 +103,7 @@ async def test_a_resumed_job_reads_its_large_steps_and_runs_none_of_them(
 
 
 @pytest.mark.parametrize("kind", ["looping", "threaded"])
-async def test_a_fork_outlives_the_job_it_was_made_from(
+async def test_a_fork_outlives_its_source(
     shop: Shop, engine: Engine, folder: Path, kind: str
 ) -> None:
     async with working(engine):
@@ -131,7 +120,7 @@ async def test_a_fork_outlives_the_job_it_was_made_from(
     assert is_empty(folder)
 
 
-async def test_a_large_event_reaches_the_handler_however_often_it_comes_back(
+async def test_a_large_event_is_replayed(
     shop: Shop, engine: Engine, store: Store, folder: Path
 ) -> None:
     data = json.dumps(LARGE)
@@ -160,9 +149,7 @@ async def test_a_large_event_reaches_the_handler_however_often_it_comes_back(
         assert await result_of(engine, late.id) == [len(LARGE), 4]
 
 
-async def test_what_children_came_to_together_may_be_large(
-    shop: Shop, engine: Engine, store: Store
-) -> None:
+async def test_gathered_results_may_be_large(shop: Shop, engine: Engine, store: Store) -> None:
     async with working(engine):
         job = await run(engine, "gathering")
     assert job.result == str(3 * len(LARGE))
@@ -171,7 +158,7 @@ async def test_what_children_came_to_together_may_be_large(
     assert is_reference(gathered.result or "")
 
 
-async def test_what_fits_stays_in_its_row(app: App, engine: Engine, folder: Path) -> None:
+async def test_small_payloads_stay_inline(app: App, engine: Engine, folder: Path) -> None:
     def make() -> str:
         return "x" * (INLINE_BYTES - 2)
 
@@ -184,7 +171,7 @@ async def test_what_fits_stays_in_its_row(app: App, engine: Engine, folder: Path
     assert is_empty(folder)
 
 
-async def test_while_the_blob_store_is_away_a_large_step_waits(
+async def test_a_large_step_waits_while_the_blob_store_is_unavailable(
     shop: Shop, engine: Engine, bucket: Switch
 ) -> None:
     shop.is_open = bucket.away = True
@@ -197,7 +184,7 @@ async def test_while_the_blob_store_is_away_a_large_step_waits(
     assert shop.ran == {"0": 1, "1": 1, "2": 1}
 
 
-async def test_a_stale_worker_s_large_step_is_not_on_record(
+async def test_a_large_step_under_a_stale_lease_is_not_recorded(
     shop: Shop, engine: Engine, store: Store, bucket: Switch
 ) -> None:
     shop.is_open = bucket.away = True
@@ -229,7 +216,7 @@ class TestInProcesses:
             assert await result_of(engine, job_id) == [len(LARGE), len(LARGE)]
 
 
-async def test_a_handler_reads_nothing_of_another_job(
+async def test_a_handler_cannot_read_payloads_of_another_job(
     app: App, shop: Shop, engine: Engine, store: Store
 ) -> None:
     @app.job(retries=0)

@@ -1,4 +1,4 @@
-"""Slots for processes: no tenant and no kind takes all of them, on either store."""
+"""Shares of the slots for processes: no tenant and no kind takes all of them, on either store."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_another_kind_gets_a_slot_at_once(engine: Engine, worker: Worker) 
     assert await running(engine, "default", held) == 2
 
 
-async def test_what_waits_for_its_share_goes_on_when_it_has_one(
+async def test_a_job_that_waits_for_its_share_starts_when_it_has_one(
     engine: Engine, worker: Worker
 ) -> None:
     ids = await submit(engine, "brief", "default", 9)
@@ -85,10 +85,10 @@ async def test_what_waits_for_its_share_goes_on_when_it_has_one(
         assert (await engine.wait(each, 60)).state is State.SUCCEEDED
 
 
-async def test_a_tenant_alone_is_claimed_for_without_looking_for_others(
+async def test_a_single_tenant_is_claimed_for_without_checking_shares(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Claims under a share read lane by lane: there is one for each time that others may wait."""
+    """Claims under a share read lane by lane. There is one such claim whenever others may wait."""
     under_a_share, claim = [], engine.claim
 
     async def counted(
@@ -124,7 +124,7 @@ async def test_a_claim_passes_over_jobs_beyond_their_share(store: Store) -> None
 
 
 @pytest.mark.parametrize(("most", "kinds"), list(product((1, 2, 4), (1, 2, 5))))
-def test_somebody_else_always_finds_a_slot(most: int, kinds: int) -> None:
+def test_another_tenant_always_finds_a_slot(most: int, kinds: int) -> None:
     slots, share = slots_and_share(most, kinds, exact=False)
     assert share is not None
     assert share.per_tenant < slots

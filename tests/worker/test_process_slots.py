@@ -1,4 +1,4 @@
-"""How many jobs a worker has in its processes at once, as anybody sees who looks at the jobs."""
+"""How many jobs a worker runs in processes at once, as seen in the store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def app() -> App:
 
 
 class SettleGate:
-    """Holds back the settles of an engine, and says whose have come."""
+    """Holds the settles of an engine, and records whose have arrived."""
 
     def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         self._engine = engine
@@ -69,17 +69,17 @@ async def claimed(engine: Engine, job_id: str) -> None:
 
 
 @pytest.mark.parametrize("slots", [1, 2])
-async def test_a_slot_is_taken_until_the_end_of_its_job_is_written(
+async def test_a_slot_is_held_until_the_outcome_is_written(
     engine: Engine, slots: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a job too many shows as running, from the next claim until that write."""
+    """Otherwise one job too many would be running, from the next claim until that write."""
     gate = SettleGate(engine, monkeypatch)
     jobs = [await engine.submit(Submission("double", json.dumps(n))) for n in range(slots + 2)]
     async with working(engine, replace(SETTINGS, processes=slots)):
         first = {job.id for job in jobs[:slots]}
         for job_id in first:
             await gate.holds(job_id)
-        # One that needs no process is claimed by a later look at all kinds.
+        # A job that needs no process is claimed by a later claim for all kinds.
         other = await engine.submit(Submission("on_the_loop"))
         await claimed(engine, other.id)
         assert await running(engine, "double") == first
@@ -89,10 +89,10 @@ async def test_a_slot_is_taken_until_the_end_of_its_job_is_written(
             assert (ended.state, ended.result) == (State.SUCCEEDED, str(2 * n))
 
 
-async def test_a_slot_is_free_again_after_an_end_that_cannot_be_written(
+async def test_a_slot_is_free_after_an_outcome_that_cannot_be_written(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor does an attempt that is not settled at all keep its slot."""
+    """An attempt that is not settled at all does not keep its slot either."""
     refused: list[str] = []
 
     async def settle(settlements: Sequence[Settlement]) -> Any:

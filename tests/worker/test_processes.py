@@ -1,4 +1,4 @@
-"""Handlers in processes of their own: they do what handlers do everywhere."""
+"""Handlers in processes behave like handlers everywhere."""
 
 from __future__ import annotations
 
@@ -17,40 +17,19 @@ from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.event import EventType
 from coatcheck.model.job import Progress
 from coatcheck.model.state import Reason, State
-from coatcheck.worker.processes.pool import ProcessRunner
-from coatcheck.worker.worker import Worker
 
 from . import process_app
-from .conftest import SETTINGS, working
-from .meeting import Life, Meeting
-from .test_running_jobs import run
+from .conftest import working
+from .job_control import run
+from .process_pool import ONE, TWO, pids_of, pool_of, result
+from .rendezvous import ProcessHandle, Rendezvous
 
 pytestmark = pytest.mark.anyio
-
-ONE = replace(SETTINGS, processes=1)
-TWO = replace(SETTINGS, processes=2)
 
 
 @pytest.fixture
 def app() -> App:
     return process_app.app
-
-
-def pool_of(worker: Worker) -> ProcessRunner:
-    pool = worker._runners["process"]
-    assert isinstance(pool, ProcessRunner)
-    return pool
-
-
-async def pids_of(engine: Engine, worker: Worker) -> list[int]:
-    """Return the ids of a worker's processes, once it has them."""
-    await run(engine, "double", 0)
-    return pool_of(worker).pids()
-
-
-def result(job: Any) -> Any:
-    assert job.state is State.SUCCEEDED, job
-    return json.loads(job.result)
 
 
 async def test_def_and_async_def_both_run_in_a_process(engine: Engine) -> None:
@@ -81,14 +60,14 @@ async def test_a_process_inherits_nothing_but_its_own_socket_and_the_outputs(
     assert not [target for target in found.values() if "jobs.db" in target]
 
 
-async def test_ctx_knows_its_job(engine: Engine) -> None:
+async def test_the_context_describes_its_job(engine: Engine) -> None:
     async with working(engine, ONE):
         job = await run(engine, "about_itself")
     assert result(job) == [job.id, 1, False]
 
 
 @pytest.mark.parametrize("kind", ["talk", "talk_async"])
-async def test_a_thousand_words_cost_few_writes_and_none_is_lost(
+async def test_a_thousand_reports_cost_few_writes_and_none_is_lost(
     engine: Engine, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reports = []
@@ -106,10 +85,12 @@ async def test_a_thousand_words_cost_few_writes_and_none_is_lost(
     assert len(reports) < 20
 
 
-async def test_progress_is_seen_while_the_handler_runs(engine: Engine, meeting: Meeting) -> None:
+async def test_progress_is_seen_while_the_handler_runs(
+    engine: Engine, rendezvous: Rendezvous
+) -> None:
     async with working(engine, ONE):
-        job = await engine.submit(Submission("talk_then_wait", str(meeting.port)))
-        visitor = await meeting.arrival()
+        job = await engine.submit(Submission("talk_then_wait", str(rendezvous.port)))
+        visitor = await rendezvous.arrival()
         seen = await engine.wait_for_event(job, 2, 30)  # submitted, claimed, then this
         assert seen is not None
         assert (seen.progress, seen.phase) == (Progress(1, 2, "half way"), "talking")
@@ -126,7 +107,7 @@ async def test_progress_is_seen_while_the_handler_runs(engine: Engine, meeting: 
         ("something", "handler-error", State.FAILED, Reason.ERROR),
     ],
 )
-async def test_what_a_handler_raises_means_the_same(
+async def test_exceptions_mean_the_same_in_a_process(
     engine: Engine, what: str, code: str, state: State, reason: Reason
 ) -> None:
     async with working(engine, ONE):
@@ -161,7 +142,7 @@ async def test_two_hundred_short_jobs_through_two_processes_beside_others(engine
             *(run(engine, "pid") for _ in range(20)),
         )
         after = pool_of(worker).pids()
-    # None was replaced; the second kind may have had a slot, and a process, of those beside them.
+    # None was replaced. The second kind may have used one of the extra slots and its process.
     assert set(pids) <= set(after)
     assert len(after) <= len(pids) + 2
     assert [result(job) for job in jobs[:200]] == [n * 2 for n in range(200)]
@@ -170,12 +151,12 @@ async def test_two_hundred_short_jobs_through_two_processes_beside_others(engine
 
 
 async def test_never_more_is_claimed_than_there_are_processes(
-    engine: Engine, meeting: Meeting
+    engine: Engine, rendezvous: Rendezvous
 ) -> None:
     async with working(engine, TWO):
-        held = [await engine.submit(Submission("hold", str(meeting.port))) for _ in range(5)]
-        visitors = [await meeting.arrival(), await meeting.arrival()]
-        # The slots of the others are free, and stay so: these go past what is held.
+        held = [await engine.submit(Submission("hold", str(rendezvous.port))) for _ in range(5)]
+        visitors = [await rendezvous.arrival(), await rendezvous.arrival()]
+        # The slots of the other pool are free, and stay so.
         for _ in range(20):
             assert (await run(engine, "on_the_loop")).state is State.SUCCEEDED
         states = [(await engine.get(job.id)).state for job in held]
@@ -183,7 +164,7 @@ async def test_never_more_is_claimed_than_there_are_processes(
         assert states.count(State.QUEUED) == 3
         for _ in range(3):
             visitors.pop().let_go()
-            visitors.append(await meeting.arrival())
+            visitors.append(await rendezvous.arrival())
         for visitor in visitors:
             visitor.let_go()
         assert {result(await engine.wait(job.id, 30)) for job in held} == {"held"}
@@ -192,7 +173,7 @@ async def test_never_more_is_claimed_than_there_are_processes(
 async def test_a_process_is_replaced_after_so_many_jobs(engine: Engine) -> None:
     async with working(engine, replace(ONE, process_jobs=3)) as worker:
         [first] = await pids_of(engine, worker)
-        life = Life(first)
+        life = ProcessHandle(first)
         pids = [first, *[result(await run(engine, "pid")) for _ in range(6)]]
         await life.end()
     assert pids[:3] == [first] * 3
@@ -203,16 +184,16 @@ async def test_idle_processes_cost_nothing(engine: Engine) -> None:
     async with working(engine, ONE):
         [child] = {result(await run(engine, "pid"))}
         await run(engine, "on_the_loop")
-        # It may only just have become idle, and on a busy machine that takes a while. Who looks
-        # 20 times a second is never still for this long.
+        # It may have become idle only just now, and a busy machine takes a while. A process that
+        # polls 20 times a second is never idle for this long.
         async with asyncio.timeout(30):
             before = -1
             while before != (before := _switches(child)):  # noqa: ASYNC110 - it tells nobody
-                await asyncio.sleep(0.5)  # the time that nothing happens in
+                await asyncio.sleep(0.5)  # the time in which nothing must happen
 
 
 def _switches(pid: int) -> int:
-    """How often the threads of a process have gone to sleep or were sent to."""
+    """Count the context switches of a process's threads."""
     found = 0
     for task in sorted(Path(f"/proc/{pid}/task").iterdir()):
         lines = (task / "status").read_text().splitlines()
@@ -220,9 +201,9 @@ def _switches(pid: int) -> int:
     return found
 
 
-async def test_the_end_of_the_worker_is_the_end_of_its_processes(engine: Engine) -> None:
+async def test_processes_end_with_their_worker(engine: Engine) -> None:
     async with working(engine, TWO) as worker:
-        lives = [Life(pid) for pid in await pids_of(engine, worker)]
+        lives = [ProcessHandle(pid) for pid in await pids_of(engine, worker)]
     assert len(lives) == 2
     for life in lives:
         await life.end()

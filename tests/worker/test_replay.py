@@ -1,4 +1,4 @@
-"""Code that does not fit what a job has on record is refused, and code that may be fine is not."""
+"""Replay: code that contradicts a job's history is rejected, and compatible code is not."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from coatcheck.model.state import State
 
 from .both_stores import store
 from .conftest import working
-from .durable import ended, result_of, retry_at_once, said, submit, until
+from .gate import Gate
+from .job_control import ended, result_of, retry_at_once, run, said, submit, until
 from .script import CHANGED, FINE, SHAPES, Script
-from .test_interrupting import Gate
-from .test_running_jobs import run
 
 __all__ = ["store"]  # the fixture
 
@@ -28,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_code_that_has_changed_is_refused(app: App, engine: Engine, shape: str) -> None:
+async def test_changed_code_is_rejected(app: App, engine: Engine, shape: str) -> None:
     scripts = {
         what: Script(app, what, shape, before, now, before.removesuffix("!"))
         for what, (before, now, _) in CHANGED.items()
@@ -41,13 +40,13 @@ async def test_code_that_has_changed_is_refused(app: App, engine: Engine, shape:
             assert job.error.code == "steps-changed"
             assert CHANGED[what][2] in job.error.message
             assert script.ran["x"] == 0
-            await engine.resume(job.id)  # with the code it began with
+            await engine.resume(job.id)  # with the original code
             await result_of(engine, job.id)
             assert set(script.ran.values()) == {1}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_code_that_may_be_fine_is_not_refused(app: App, engine: Engine, shape: str) -> None:
+async def test_compatible_code_is_accepted(app: App, engine: Engine, shape: str) -> None:
     scripts = {what: Script(app, what, shape, *calls) for what, calls in FINE.items()}
     for what in scripts:
         retry_at_once(app, what)
@@ -60,9 +59,7 @@ async def test_code_that_may_be_fine_is_not_refused(app: App, engine: Engine, sh
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("now", ["", "x"])
-async def test_what_a_job_waits_for_is_on_record_too(
-    app: App, engine: Engine, now: str, shape: str
-) -> None:
+async def test_waits_are_recorded(app: App, engine: Engine, now: str, shape: str) -> None:
     script = Script(app, "job", shape, "~go", now)
     async with working(engine):
         job_id = await submit(engine, "job")
@@ -76,7 +73,7 @@ async def test_what_a_job_waits_for_is_on_record_too(
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("calls", [("a b!", "a x +done"), ("[a b] c !", "[a] c +done")])
-async def test_what_is_not_come_to_any_more_keeps_nobody_silent(
+async def test_unreached_steps_do_not_silence_reports(
     app: App, engine: Engine, calls: tuple[str, ...], shape: str
 ) -> None:
     Script(app, "job", shape, *calls)
@@ -87,7 +84,7 @@ async def test_what_is_not_come_to_any_more_keeps_nobody_silent(
     assert await said(engine, job.id, EventType.LOG) == [{"message": "done"}]
 
 
-async def test_a_refusal_cannot_be_swallowed(app: App, engine: Engine) -> None:
+async def test_a_rejection_cannot_be_caught(app: App, engine: Engine) -> None:
     ran: Counter[str] = Counter()
     calls = 0
 
@@ -161,7 +158,7 @@ async def test_a_handler_may_end_early_on_purpose(app: App, engine: Engine, way:
         assert job.error.code == ("enough" if way == "Fail" else "retry")
 
 
-async def test_a_handler_that_was_told_to_stop_may_end_early(app: App, engine: Engine) -> None:
+async def test_an_interrupted_handler_may_end_early(app: App, engine: Engine) -> None:
     gate = Gate()
     calls = 0
 
@@ -188,7 +185,7 @@ async def test_a_handler_that_was_told_to_stop_may_end_early(app: App, engine: E
         assert await result_of(engine, job_id) == "as far as it came: True"
 
 
-async def test_a_fork_with_another_input_need_not_take_what_it_took_over(
+async def test_a_fork_with_another_input_need_not_reach_copied_steps(
     app: App, engine: Engine
 ) -> None:
     ran: Counter[str] = Counter()
@@ -207,7 +204,8 @@ async def test_a_fork_with_another_input_need_not_take_what_it_took_over(
         job_id = await submit(engine, "reads", "a b c")
         await result_of(engine, job_id)
         steps = await engine.store.jobs.list_steps("default", job_id)
-        # A fork is made after what it takes over, if only by a millisecond: no clock tells of that.
+        # A fork is created after the steps it copies, if only by a millisecond, which no clock
+        # shows.
         while engine.clock.now() <= steps[-1].started_at:  # noqa: ASYNC110
             await asyncio.sleep(0)
         shorter = (await engine.fork(Fork(job_id, 2, '"a"'))).job
@@ -220,8 +218,8 @@ async def test_a_fork_with_another_input_need_not_take_what_it_took_over(
 
 
 @pytest.mark.parametrize("way", ["refused", "signal", "cancelled"])
-async def test_a_step_that_left_no_trace_may_come_again(app: App, engine: Engine, way: str) -> None:
-    """It was never on record, and what came after it is: that alone is no sign of other code."""
+async def test_an_unrecorded_step_may_run_again(app: App, engine: Engine, way: str) -> None:
+    """It was never recorded, but a later step was: that alone is no sign of changed code."""
     ran: Counter[str] = Counter()
     calls = 0
 

@@ -1,4 +1,4 @@
-"""What a worker does for a job, from its submission to its end."""
+"""Running a job, from its submit to its outcome."""
 
 from __future__ import annotations
 
@@ -14,26 +14,17 @@ from coatcheck import App, Context, Fail, Retry
 from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.model.job import Job
 from coatcheck.model.options import Limits
 from coatcheck.model.state import Reason, State
 from coatcheck.store.base import Store
 
 from .conftest import SETTINGS, working
+from .job_control import run
 
 pytestmark = pytest.mark.anyio
 
 
-async def run(engine: Engine, kind: str, value: object = None, **options: object) -> Job:
-    """Submit a job and wait for its end."""
-    submitted = Submission(kind, json.dumps(value), **options)  # type: ignore[arg-type]
-    job = await engine.submit(submitted)
-    ended = await engine.wait(job.id, 30)
-    assert ended.state.is_terminal, ended
-    return ended
-
-
-async def test_an_async_handler_runs_and_its_result_is_kept(app: App, engine: Engine) -> None:
+async def test_an_async_handler_runs_and_its_result_is_stored(app: App, engine: Engine) -> None:
     @app.job
     async def greet(ctx: Context, name: str) -> str:
         return f"hello {name}"
@@ -46,7 +37,7 @@ async def test_an_async_handler_runs_and_its_result_is_kept(app: App, engine: En
     assert job.finished_at >= job.started_at >= job.created_at
 
 
-async def test_a_plain_function_runs_in_a_thread_of_its_own(app: App, engine: Engine) -> None:
+async def test_a_def_handler_runs_in_a_thread(app: App, engine: Engine) -> None:
     @app.job
     def where(ctx: Context) -> str:
         return threading.current_thread().name
@@ -57,9 +48,7 @@ async def test_a_plain_function_runs_in_a_thread_of_its_own(app: App, engine: En
     assert "coatcheck-thread" in job.result
 
 
-async def test_inputs_and_results_are_any_type_pydantic_understands(
-    app: App, engine: Engine
-) -> None:
+async def test_inputs_and_results_may_be_any_pydantic_type(app: App, engine: Engine) -> None:
     class Order(BaseModel):
         items: list[str]
         total: float = 0.0
@@ -74,7 +63,7 @@ async def test_inputs_and_results_are_any_type_pydantic_understands(
     assert json.loads(job.result or "") == {"items": ["hat", "coat"], "total": 3.0}
 
 
-async def test_progress_phase_and_log_are_kept_with_the_job(app: App, engine: Engine) -> None:
+async def test_progress_phase_and_log_are_stored_with_the_job(app: App, engine: Engine) -> None:
     @app.job
     async def talk(ctx: Context) -> None:
         await ctx.phase("loading")
@@ -100,7 +89,7 @@ async def test_progress_phase_and_log_are_kept_with_the_job(app: App, engine: En
             assert 1 <= len(told) < 100, "a thousand calls should cost few writes"
 
 
-async def test_every_phase_stands_in_the_log_however_short(app: App, engine: Engine) -> None:
+async def test_every_phase_is_logged(app: App, engine: Engine) -> None:
     @app.job
     async def hurry(ctx: Context) -> None:
         for name in ("loading", "working", "closing"):
@@ -113,7 +102,7 @@ async def test_every_phase_stands_in_the_log_however_short(app: App, engine: Eng
     assert told == ["loading", "working", "closing"]
 
 
-async def test_retry_tries_again_until_the_attempts_are_used_up(app: App, engine: Engine) -> None:
+async def test_retry_is_repeated_until_attempts_are_used_up(app: App, engine: Engine) -> None:
     seen = []
 
     @app.job(retries=2)
@@ -129,7 +118,7 @@ async def test_retry_tries_again_until_the_attempts_are_used_up(app: App, engine
     assert (job.error.code, job.error.message) == ("retry", "not yet")
 
 
-async def test_a_job_that_is_tried_again_can_succeed(app: App, engine: Engine) -> None:
+async def test_a_retried_job_can_succeed(app: App, engine: Engine) -> None:
     @app.job
     def third_time(ctx: Context) -> int:
         if ctx.attempt < 3:
@@ -141,7 +130,7 @@ async def test_a_job_that_is_tried_again_can_succeed(app: App, engine: Engine) -
     assert (job.state, job.result, job.attempt) == (State.SUCCEEDED, "3", 3)
 
 
-async def test_what_could_not_be_reached_costs_no_attempt(app: App, engine: Engine) -> None:  # F05
+async def test_an_uncounted_retry_uses_no_attempt(app: App, engine: Engine) -> None:  # F05
     seen = []
 
     @app.job(retries=0)
@@ -157,7 +146,7 @@ async def test_what_could_not_be_reached_costs_no_attempt(app: App, engine: Engi
     assert (job.state, job.attempt, job.fence) == (State.SUCCEEDED, 1, 5)
 
 
-async def test_fail_gives_up_at_once(app: App, engine: Engine) -> None:
+async def test_fail_fails_the_job_at_once(app: App, engine: Engine) -> None:
     @app.job(retries=5)
     async def hopeless(ctx: Context) -> None:
         raise Fail("no-such-page", "the page does not exist")
@@ -170,7 +159,7 @@ async def test_fail_gives_up_at_once(app: App, engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("failure", [ValueError, SystemExit, KeyboardInterrupt, MemoryError])
-async def test_whatever_a_handler_raises_ends_only_its_own_job(
+async def test_any_exception_fails_only_its_own_job(
     app: App, engine: Engine, failure: type[BaseException]
 ) -> None:
     @app.job(retries=0)
@@ -195,7 +184,7 @@ async def test_whatever_a_handler_raises_ends_only_its_own_job(
         assert (await run(engine, "works")).result == "1"
 
 
-async def test_a_result_that_is_not_json_fails_the_job_without_doing_it_again(
+async def test_a_result_that_is_not_json_fails_the_job_without_a_retry(
     app: App, engine: Engine
 ) -> None:
     runs = []
@@ -211,7 +200,7 @@ async def test_a_result_that_is_not_json_fails_the_job_without_doing_it_again(
     assert (job.state, job.error.code, runs) == (State.FAILED, "invalid-result", [1])
 
 
-async def test_an_input_that_no_longer_fits_the_code_fails_the_job(
+async def test_an_input_that_no_longer_matches_the_code_fails_the_job(
     app: App, engine: Engine
 ) -> None:
     @app.job
@@ -252,7 +241,7 @@ async def test_a_worker_claims_only_kinds_it_has(app: App, engine: Engine) -> No
             assert (await engine.wait(foreign.id, 30)).state is State.SUCCEEDED
 
 
-async def test_it_never_runs_more_jobs_than_it_has_slots(app: App, engine: Engine) -> None:
+async def test_a_worker_never_runs_more_jobs_than_it_has_slots(app: App, engine: Engine) -> None:
     running, most = 0, 0
 
     @app.job
@@ -294,8 +283,8 @@ async def test_higher_priority_runs_first_and_a_paused_queue_not_at_all(
         assert (await engine.wait(held.id, 30)).state is State.SUCCEEDED
 
 
-async def test_head_starts_are_asked_at_every_claim(app: App, store: Store) -> None:
-    """What a job has just made cheap goes on before what is older."""
+async def test_age_boosts_are_evaluated_at_every_claim(app: App, store: Store) -> None:
+    """A boosted job starts before older ones."""
     order: list[str] = []
     loaded: dict[str, int] = {}
 
@@ -343,7 +332,7 @@ async def test_two_workers_share_the_work_and_never_a_job(app: App, engine: Engi
     assert sorted(ran) == [job.id for job in jobs]
 
 
-async def test_a_retry_beyond_all_time_is_ten_years_off(app: App, engine: Engine) -> None:
+async def test_a_retry_delay_is_capped_at_ten_years(app: App, engine: Engine) -> None:
     @app.job
     async def later(ctx: Context) -> None:
         raise Retry(after=1e30)

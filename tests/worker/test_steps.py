@@ -1,4 +1,4 @@
-"""Steps: what a handler does once and for all, whoever runs it and however often."""
+"""Durable steps: recorded once, and replayed in every later attempt."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ from coatcheck.model.step import StepState
 from coatcheck.store.base import Store
 
 from .conftest import SETTINGS, working
-from .durable import Ahead, ended, lose, result_of, retry_at_once, said, submit, until
-from .test_interrupting import Gate
-from .test_running_jobs import run
+from .gate import Gate
+from .job_control import Ahead, ended, lose, result_of, retry_at_once, run, said, submit, until
 
 pytestmark = pytest.mark.anyio
 
 
 class Ingest:
-    """The pipeline extract -> chunk -> index, and how often each was run."""
+    """The pipeline extract -> chunk -> index, and how often each step ran."""
 
     def __init__(self, app: App, gate: Gate | None = None) -> None:
         self.ran: Counter[str] = Counter()
@@ -85,7 +84,7 @@ async def test_replaying_a_finished_id_runs_zero_steps(app: App, engine: Engine)
         await engine.store.jobs.submit(again, engine.clock.now())
         await engine.store.jobs.resume("default", handle, engine.clock.now())
         assert await result_of(engine, handle) == {"chunks": 3}
-        await run(engine, "nothing")  # whatever was to be claimed before it has been
+        await run(engine, "nothing")  # all earlier claims are done
     assert pipeline.ran == {}
     assert await engine.get(handle) == before
 
@@ -106,7 +105,7 @@ async def test_a_crash_inside_the_last_step_resumes_without_re_running_the_earli
     assert (await engine.get(handle)).attempt == 2
 
 
-async def test_each_step_is_told_in_the_log(app: App, engine: Engine) -> None:
+async def test_each_step_appears_in_the_event_log(app: App, engine: Engine) -> None:
     Ingest(app)
     handle = await submit(engine, "ingest", "one two")
     async with working(engine):
@@ -120,7 +119,7 @@ async def test_each_step_is_told_in_the_log(app: App, engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("way", ["gather", "group"])
-async def test_steps_side_by_side(app: App, engine: Engine, way: str) -> None:
+async def test_concurrent_steps(app: App, engine: Engine, way: str) -> None:
     ran: Counter[int] = Counter()
     together = threading.Barrier(2)
 
@@ -148,9 +147,9 @@ async def test_steps_side_by_side(app: App, engine: Engine, way: str) -> None:
     assert all(step.overlapped for step in await engine.store.jobs.list_steps("default", job.id))
 
 
-# The first of two is made and, as the second cannot be, never awaited.
+# The first call is never awaited, because the second raises.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_steps_of_one_name_under_way_at_a_time_need_keys(app: App, engine: Engine) -> None:
+async def test_concurrent_steps_of_one_name_need_keys(app: App, engine: Engine) -> None:
     async def fetch(n: int) -> int:
         return n
 
@@ -178,7 +177,7 @@ def order() -> Order:
     return Order(items=["hat"])
 
 
-async def test_results_have_their_type_again_on_replay(app: App, engine: Engine) -> None:
+async def test_replayed_results_have_their_type(app: App, engine: Engine) -> None:
     seen = []
 
     @app.job
@@ -194,7 +193,7 @@ async def test_results_have_their_type_again_on_replay(app: App, engine: Engine)
     assert (job.result, seen) == ("1", [Order(items=["hat"])] * 2)
 
 
-async def test_a_result_that_is_no_json_fails_the_step(app: App, engine: Engine) -> None:
+async def test_a_result_that_is_not_json_fails_the_step(app: App, engine: Engine) -> None:
     def opens() -> object:
         return threading.Lock()
 
@@ -209,7 +208,7 @@ async def test_a_result_that_is_no_json_fails_the_step(app: App, engine: Engine)
     assert "step 'opens' failed" in job.error.message
 
 
-async def test_a_result_that_could_not_be_read_later_fails_the_step(
+async def test_a_result_that_cannot_be_deserialized_fails_the_step(
     app: App, engine: Engine
 ) -> None:
     def half() -> float:
@@ -228,7 +227,7 @@ async def test_a_result_that_could_not_be_read_later_fails_the_step(
 
 
 @pytest.mark.parametrize("wrong", ["sleep", "wait", "timeout", "key"])
-async def test_what_cannot_be_written_down_is_refused(app: App, engine: Engine, wrong: str) -> None:
+async def test_an_invalid_step_key_is_rejected(app: App, engine: Engine, wrong: str) -> None:
     def work() -> None:
         raise AssertionError("it must not run")
 
@@ -252,7 +251,7 @@ async def test_what_cannot_be_written_down_is_refused(app: App, engine: Engine, 
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
-async def test_code_that_has_changed_is_named_beside_what_is_on_record(
+async def test_changed_code_is_named_beside_the_recorded_step(
     app: App, engine: Engine, shape: str
 ) -> None:
     ran = []
@@ -287,7 +286,7 @@ async def test_code_that_has_changed_is_named_beside_what_is_on_record(
     assert "recorded step 'reserve' where the code now calls step 'charge'" in (job.error.message)
 
 
-async def test_a_result_that_no_longer_fits_is_said_to(app: App, engine: Engine) -> None:
+async def test_a_recorded_result_of_another_type_is_reported(app: App, engine: Engine) -> None:
     def number() -> int:
         return 1
 
@@ -309,7 +308,7 @@ async def test_a_result_that_no_longer_fits_is_said_to(app: App, engine: Engine)
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
-async def test_what_was_said_before_is_not_said_again(app: App, engine: Engine, shape: str) -> None:
+async def test_reports_are_not_repeated_in_a_replay(app: App, engine: Engine, shape: str) -> None:
     def work() -> int:
         return 1
 
@@ -339,13 +338,13 @@ async def test_what_was_said_before_is_not_said_again(app: App, engine: Engine, 
     async with working(engine):
         job = await run(engine, "talk")
     logs = await said(engine, job.id, EventType.LOG)
-    # What comes after the last step on record may have been said, and may not.
+    # Reports after the last recorded step may or may not have been made.
     assert [line["message"] for line in logs] == ["before", "after", "after"]  # type: ignore[index]
     assert await said(engine, job.id, EventType.OUTPUT) == ["before"]
     assert job.progress is not None
 
 
-async def test_a_plain_function_takes_steps_of_both_shapes(app: App, engine: Engine) -> None:
+async def test_a_def_handler_runs_sync_and_async_steps(app: App, engine: Engine) -> None:
     ran: Counter[str] = Counter()
 
     def plain(n: int) -> int:
@@ -369,7 +368,7 @@ async def test_a_plain_function_takes_steps_of_both_shapes(app: App, engine: Eng
     assert (job.result, job.attempt, ran) == ("3", 2, {"plain": 1, "awaited": 1})
 
 
-async def test_a_thousand_steps_are_gone_through_again(app: App, engine: Engine) -> None:
+async def test_a_thousand_steps_are_replayed(app: App, engine: Engine) -> None:
     ran: Counter[int] = Counter()
 
     def one(n: int) -> int:
@@ -408,7 +407,7 @@ async def test_cancel_in_a_step(app: App, engine: Engine) -> None:
     assert await engine.store.jobs.list_steps("default", job_id) == []
 
 
-async def test_a_drain_in_the_middle_keeps_what_is_done(app: App, engine: Engine) -> None:
+async def test_a_drain_keeps_recorded_steps(app: App, engine: Engine) -> None:
     gate = Gate()
     pipeline = Ingest(app, gate)
     job_id = await submit(engine, "ingest", "one two")
@@ -425,7 +424,7 @@ async def test_a_drain_in_the_middle_keeps_what_is_done(app: App, engine: Engine
 # --- steps that fail
 
 
-async def test_a_step_is_tried_again_before_its_job_is(app: App, engine: Engine) -> None:
+async def test_a_step_is_retried_before_its_job(app: App, engine: Engine) -> None:
     tries = []
 
     def fragile() -> int:
@@ -448,7 +447,7 @@ async def test_a_step_is_tried_again_before_its_job_is(app: App, engine: Engine)
 
 # I13
 @pytest.mark.parametrize("shape", ["async", "thread"])
-async def test_a_long_backoff_gives_the_slot_up(app: App, store: Store, shape: str) -> None:
+async def test_a_long_backoff_frees_the_slot(app: App, store: Store, shape: str) -> None:
     tries, clock = [], Ahead()
     engine = Engine(store, app.kinds, clock)
 
@@ -480,13 +479,13 @@ async def test_a_long_backoff_gives_the_slot_up(app: App, store: Store, shape: s
         assert (step.state, step.attempts, step.wake_at) == (StepState.WAITING, 1, job.run_at)
         assert step.error is not None
         clock.ahead_ms = 3_600_000
-        await run(engine, "quick")  # which has the worker look what is due
+        await run(engine, "quick")  # so that the worker checks for due jobs
         assert await result_of(engine, job_id) == 2
     assert (await engine.get(job_id)).attempt == 1
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
-async def test_a_failure_that_was_caught_is_part_of_the_history(
+async def test_a_caught_failure_is_part_of_the_history(
     app: App, engine: Engine, shape: str
 ) -> None:
     tries, caught = [], []
@@ -534,7 +533,7 @@ async def test_a_failure_that_was_caught_is_part_of_the_history(
     assert (first.state, first.survived) == (StepState.FAILED, True)
 
 
-async def test_a_failure_that_ended_the_attempt_is_tried_again(app: App, engine: Engine) -> None:
+async def test_an_uncaught_step_failure_is_retried(app: App, engine: Engine) -> None:
     tries = []
 
     def fails_once() -> int:
@@ -555,7 +554,7 @@ async def test_a_failure_that_ended_the_attempt_is_tried_again(app: App, engine:
 
 @pytest.mark.parametrize("handler", ["async", "thread"])
 @pytest.mark.parametrize("body", ["async", "def"])
-async def test_a_step_that_takes_too_long_has_failed(
+async def test_a_step_that_exceeds_its_timeout_fails(
     app: App, engine: Engine, handler: str, body: str
 ) -> None:
     let_go = threading.Event()
@@ -593,7 +592,7 @@ async def test_a_step_that_takes_too_long_has_failed(
     assert json.loads(job.result or "") == "TimeoutError: the step took longer than 0.05 s"
 
 
-async def test_the_key_of_a_step_is_for_its_body(app: App, engine: Engine) -> None:
+async def test_the_step_key_is_available_in_the_function_only(app: App, engine: Engine) -> None:
     keys: list[str] = []
 
     @app.job(retries=0)

@@ -1,4 +1,4 @@
-"""Waiting that holds no slot: for a time, for events from outside, for other jobs."""
+"""Waits that hold no slot: for a time, for events, for other jobs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from coatcheck.model.step import Op, StepState
 from coatcheck.store.base import Store
 
 from .conftest import SETTINGS, working
-from .durable import Ahead, ended, lose, result_of, said, submit, until
-from .test_interrupting import Gate
-from .test_running_jobs import run
+from .gate import Gate
+from .job_control import Ahead, ended, lose, result_of, run, said, submit, until
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +31,7 @@ async def send(engine: Engine, job_id: str, name: str, data: str = "true") -> No
 
 
 class Calls:
-    """A handler of either shape that does the same, and how often it was called."""
+    """An async and a def handler that do the same, and how often they were called."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -44,7 +43,7 @@ class Calls:
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
-async def test_a_job_that_sleeps_holds_no_slot(app: App, store: Store, shape: str) -> None:
+async def test_a_sleeping_job_holds_no_slot(app: App, store: Store, shape: str) -> None:
     seen, clock = Calls(), Ahead()
     engine = Engine(store, app.kinds, clock)
 
@@ -80,7 +79,7 @@ async def test_a_job_that_sleeps_holds_no_slot(app: App, store: Store, shape: st
         await run(engine, "quick")
         assert (await engine.get(job_id)).state is State.WAITING
         clock.ahead_ms = 3_600_000
-        await run(engine, "quick")  # which has the worker look what is due
+        await run(engine, "quick")  # so that the worker checks for due jobs
         assert await result_of(engine, job_id) == 1
     assert (seen.calls, seen.ran["work"]) == (2, 1)
     logs = await said(engine, job_id, EventType.LOG)
@@ -88,9 +87,7 @@ async def test_a_job_that_sleeps_holds_no_slot(app: App, store: Store, shape: st
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
-async def test_a_short_sleep_is_not_worth_giving_the_job_up(
-    app: App, engine: Engine, shape: str
-) -> None:
+async def test_a_short_sleep_does_not_suspend_the_job(app: App, engine: Engine, shape: str) -> None:
     if shape == "async":
 
         @app.job(name="nap")
@@ -112,7 +109,7 @@ async def test_a_short_sleep_is_not_worth_giving_the_job_up(
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
-async def test_an_event_from_outside(app: App, engine: Engine, shape: str) -> None:
+async def test_a_job_receives_an_event(app: App, engine: Engine, shape: str) -> None:
     seen = Calls()
 
     if shape == "async":
@@ -140,7 +137,7 @@ async def test_an_event_from_outside(app: App, engine: Engine, shape: str) -> No
     assert seen.ran["work"] == 1
 
 
-async def test_an_early_event_is_kept_until_it_is_waited_for(app: App, engine: Engine) -> None:
+async def test_an_early_event_waits_for_the_handler(app: App, engine: Engine) -> None:
     @app.job
     async def approval(ctx: Context) -> object:
         return await ctx.wait_for("approved")
@@ -153,7 +150,7 @@ async def test_an_early_event_is_kept_until_it_is_waited_for(app: App, engine: E
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
-async def test_an_event_that_comes_after_the_timeout_is_for_the_next_who_waits(
+async def test_an_event_after_the_timeout_goes_to_the_next_wait(
     app: App, engine: Engine, shape: str
 ) -> None:
     if shape == "async":
@@ -187,7 +184,9 @@ async def test_an_event_that_comes_after_the_timeout_is_for_the_next_who_waits(
         assert await result_of(engine, job_id) == ["no event 'approved' arrived in time", "late"]
 
 
-async def test_side_by_side_with_others_a_wait_gives_nothing_up(app: App, engine: Engine) -> None:
+async def test_a_wait_beside_other_effects_does_not_suspend_the_job(
+    app: App, engine: Engine
+) -> None:
     gate = threading.Event()
     seen = Calls()
 
@@ -210,7 +209,7 @@ async def test_side_by_side_with_others_a_wait_gives_nothing_up(app: App, engine
     assert job.attempt == (await engine.get(job_id)).attempt == 1
 
 
-async def test_cancel_while_it_waits(app: App, engine: Engine) -> None:
+async def test_a_waiting_job_can_be_cancelled(app: App, engine: Engine) -> None:
     @app.job
     async def approval(ctx: Context) -> None:
         await ctx.gather(await ctx.spawn("endless"))
@@ -229,7 +228,7 @@ async def test_cancel_while_it_waits(app: App, engine: Engine) -> None:
         assert (await ended(engine, child)).state is State.CANCELLED
 
 
-async def test_a_worker_that_drains_leaves_those_who_wait(app: App, engine: Engine) -> None:
+async def test_a_drain_does_not_affect_waiting_jobs(app: App, engine: Engine) -> None:
     seen = Calls()
 
     @app.job
@@ -248,7 +247,7 @@ async def test_a_worker_that_drains_leaves_those_who_wait(app: App, engine: Engi
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
-async def test_what_comes_after_a_wait_is_not_done_on_the_way_out(
+async def test_calls_after_a_wait_have_no_effect_while_unwinding(
     app: App, engine: Engine, shape: str
 ) -> None:
     seen = Calls()
@@ -283,7 +282,7 @@ async def test_what_comes_after_a_wait_is_not_done_on_the_way_out(
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
-async def test_a_handler_that_swallows_everything_waits_all_the_same(
+async def test_a_handler_that_catches_everything_is_still_suspended(
     app: App, engine: Engine, shape: str
 ) -> None:
     if shape == "async":
@@ -346,7 +345,7 @@ async def test_children_and_their_results_in_order(app: App, engine: Engine, sha
     assert {child.terms.parent for child in children} == {job.id}
 
 
-async def test_children_are_spawned_once_whenever_their_parent_is_lost(
+async def test_children_are_spawned_once_even_if_their_parent_is_lost(
     app: App, engine: Engine
 ) -> None:
     gate = Gate()
@@ -399,7 +398,7 @@ async def test_a_child_that_failed(app: App, engine: Engine) -> None:
     assert "the line is dead" in (forgiven.result or "")
 
 
-async def test_a_child_that_does_not_fit_its_kind_is_refused(app: App, engine: Engine) -> None:
+async def test_a_child_with_an_invalid_input_is_rejected(app: App, engine: Engine) -> None:
     @app.job
     async def leaf(ctx: Context, n: int) -> None: ...
 

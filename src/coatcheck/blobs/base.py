@@ -42,7 +42,7 @@ class Bucket(Protocol):
     """A blob store."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The location, for people. Contains no password."""
         ...
 

@@ -60,9 +60,9 @@ class Blobs:
         self._streams = ThreadPoolExecutor(STREAM_THREADS, thread_name_prefix="coatcheck-streams")
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The location of the blobs, for people."""
-        return self._bucket.place
+        return self._bucket.location
 
     def close(self) -> None:
         """Stop the threads. Operations in progress are not waited for."""

@@ -21,9 +21,9 @@ class EncryptedBucket:
         self._keys = keys
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The location of the bucket."""
-        return self._bucket.place
+        return self._bucket.location
 
     def put(self, key: str, pieces: Iterable[bytes]) -> None:
         """Encrypt and write a blob."""
@@ -79,13 +79,13 @@ class EncryptedBucket:
         sealed_from = HEADER + first * (PIECE + TAG)
         sealed_to = min(total, HEADER + (last + 1) * (PIECE + TAG))
         sealed = self._bucket.get(key, sealed_from, max(sealed_from, sealed_to))
-        place = first * PIECE
+        offset = first * PIECE
         for piece in self._keys.decrypt_stream(key, header, sealed, first):
-            wanted = piece[max(0, start - place) : stop - place]
-            place += len(piece)
+            wanted = piece[max(0, start - offset) : stop - offset]
+            offset += len(piece)
             if wanted:
                 yield wanted
-        if place < stop:
+        if offset < stop:
             raise BlobDamaged(f"blob {key} is truncated")
 
     def is_outdated(self, key: str) -> bool:

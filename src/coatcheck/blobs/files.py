@@ -27,7 +27,7 @@ class FileBucket:
         self._folder = folder.absolute()
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The folder."""
         return str(self._folder)
 
@@ -113,12 +113,14 @@ class FileBucket:
             folder for folder in (self._folder, *self._folder.parents) if folder.exists()
         )
         if not existing.is_dir():
-            raise ConfigurationError(f"{self.place} cannot be used for blobs: {existing} is a file")
+            raise ConfigurationError(
+                f"{self.location} cannot be used for blobs: {existing} is a file"
+            )
         if not os.access(existing, os.W_OK | os.X_OK):
             raise ConfigurationError(f"{existing} is not writable")
 
     def _unavailable(self, error: OSError) -> Exception:
-        return BlobStoreUnavailable(f"{self.place} cannot be used for blobs: {error.strerror}")
+        return BlobStoreUnavailable(f"{self.location} cannot be used for blobs: {error.strerror}")
 
 
 class _translate_errors:  # noqa: N801 - reads as what it does

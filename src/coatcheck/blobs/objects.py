@@ -57,7 +57,7 @@ class ObjectBucket:
                 "blobs in an object store need a library: pip install 'coatcheck[objects]'"
             ) from error
         parts = urlsplit(url)
-        self._place = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+        self._location = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
         self._obstore: Any = obstore
         self._base_error: type[Exception] = BaseError
         self._denied = (PermissionDeniedError, UnauthenticatedError, PermissionError)
@@ -65,12 +65,12 @@ class ObjectBucket:
             self._store: Any = from_url(url, retry_config={"max_retries": 0})
             self._retrying_store: Any = from_url(url, retry_config=_retry_config(retry_policy))
         except BaseError as error:
-            raise ConfigurationError(f"{self._place} cannot be used for blobs") from error
+            raise ConfigurationError(f"{self._location} cannot be used for blobs") from error
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The URL without anything that could be a secret."""
-        return self._place
+        return self._location
 
     def put(self, key: str, pieces: Iterable[bytes]) -> None:
         """Write an object."""
@@ -90,7 +90,7 @@ class ObjectBucket:
                 spool.seek(0)
                 self.put_once(key, iter(lambda: spool.read(PIECE), b""))
         except OSError as error:
-            message = f"an upload to {self._place} cannot be spooled: {error.strerror}"
+            message = f"an upload to {self._location} cannot be spooled: {error.strerror}"
             raise BlobStoreUnavailable(message) from error
 
     def _put(self, store: Any, key: str, pieces: Iterable[bytes]) -> None:
@@ -132,7 +132,7 @@ class ObjectBucket:
         with self._translate_errors(key):
             lasting = timedelta(seconds=seconds)
             url = str(self._obstore.sign(self._store, "PUT", key, lasting))
-            return SignedAddress(url, _PUT_HEADERS.get(self._place.partition(":")[0], {}))
+            return SignedAddress(url, _PUT_HEADERS.get(self._location.partition(":")[0], {}))
 
     def check(self) -> None:
         """Write a few bytes, read them and delete them."""
@@ -141,19 +141,19 @@ class ObjectBucket:
         found = b"".join(self.get(PROBE_KEY, 0, len(message)))
         self.delete(PROBE_KEY)
         if found != message:
-            raise BlobDamaged(f"{self._place} does not return the bytes that were written")
+            raise BlobDamaged(f"{self._location} does not return the bytes that were written")
 
     @contextmanager
     def _translate_errors(self, key: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError as error:
-            raise BlobGone(f"blob {key} is not in {self._place}") from error
+            raise BlobGone(f"blob {key} is not in {self._location}") from error
         except self._denied as error:
-            raise BlobStoreUnavailable(f"{self._place} rejected the credentials") from error
+            raise BlobStoreUnavailable(f"{self._location} rejected the credentials") from error
         except self._base_error as error:
             # Its message contains the whole request, so only the type of the error is passed on.
-            message = f"{self._place} is unavailable: {type(error).__name__}"
+            message = f"{self._location} is unavailable: {type(error).__name__}"
             raise BlobStoreUnavailable(message) from error
 
 

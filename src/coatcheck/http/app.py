@@ -1,4 +1,4 @@
-"""The ASGI application: routes, middleware, errors. Whoever runs it opens the engine first."""
+"""The ASGI application: routes, middleware and error handlers, for an open engine."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from starlette.routing import Route
 
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import CoatcheckError, ConfigurationError
-from coatcheck.http.auth.caller import authorize, is_authorized
-from coatcheck.http.auth.middleware import AccessMiddleware, PublicEndpoints
+from coatcheck.http.auth.caller import authorize
+from coatcheck.http.auth.middleware import AccessMiddleware, OpenRequestLimit, PublicEndpoints
 from coatcheck.http.auth.miss_limit import MissLimiter
 from coatcheck.http.auth.readers import check_named_job
 from coatcheck.http.endpoint import Access, Endpoint, Handler
 from coatcheck.http.errors import ErrorFormats, ErrorFormatter, handle_error
+from coatcheck.http.jobs.fast_submit import is_authorized
 from coatcheck.http.jobs.handlers import submit_job
 from coatcheck.http.openapi import openapi
-from coatcheck.http.protocol.open_requests import LimitOpenRequests
 from coatcheck.http.request.negotiation import check_request
 from coatcheck.http.routes import ENDPOINTS
 from coatcheck.http.surfaces import jobs
 from coatcheck.http.surfaces.base import Surface
 
-# What pages of other origins may read beside the body.
+# The response headers that pages of other origins may read.
 EXPOSED = (
     *("Location", "Retry-After", "ETag", "Preference-Applied", "Idempotency-Replayed"),
     *("RateLimit", "RateLimit-Policy", "X-Correlation-Id"),
@@ -47,13 +47,13 @@ def create_http_app(
     surfaces: Iterable[Surface] = (),
     cockpit: Iterable[Endpoint] = (),
 ) -> Starlette:
-    """Build the application over an engine, with surfaces beside the canonical API; pages of the
-    origins named may ask it. Without `pages` it has none of its own, apart from the `cockpit`. What
-    a worker beside it may do, and takes a moment, it may have done itself (`has_worker`).
+    """Build the application for an engine, with the canonical API and surfaces. Pages of
+    `cors_origins` may call it. Without `pages` it serves no pages but those of the `cockpit`.
+    `has_worker` says that a worker runs beside it, so that short work may be done here instead.
     """
-    surfaces_by_name = {surface.name: surface for surface in surfaces}
-    endpoints = [*ENDPOINTS, *_endpoints_of(surfaces_by_name)]
-    error_formats = _error_formats_of(surfaces_by_name)
+    by_name = {surface.name: surface for surface in surfaces}
+    endpoints = [*ENDPOINTS, *_surface_endpoints(by_name)]
+    formats = _error_formats(by_name)
     origins = frozenset(cors_origins)
     endpoints = [each for each in endpoints if pages or not each.hidden]
     endpoints += cockpit
@@ -61,19 +61,19 @@ def create_http_app(
         routes=_routes(endpoints, MissLimiter(engine.clock)),
         middleware=[
             *_cors(cors_origins),
-            _access_middleware(engine, endpoints, error_formats, origins),
-            Middleware(LimitOpenRequests, open_requests=engine.open_requests),
+            _access_middleware(engine, endpoints, formats, origins),
+            Middleware(OpenRequestLimit, open_requests=engine.open_requests),
         ],
         exception_handlers={
             CoatcheckError: handle_error,
             HTTPException: handle_error,
         },
     )
-    app.router.redirect_slashes = False  # another address is another address: 404
+    app.router.redirect_slashes = False  # a path with a slash at its end is another path: 404
     app.state.engine = engine
     app.state.has_worker = has_worker
-    app.state.surfaces = surfaces_by_name
-    app.state.error_formats = error_formats
+    app.state.surfaces = by_name
+    app.state.error_formats = formats
     app.state.origins = origins
 
     @cache
@@ -84,7 +84,7 @@ def create_http_app(
     return app
 
 
-def _endpoints_of(surfaces: Mapping[str, Surface]) -> list[Endpoint]:
+def _surface_endpoints(surfaces: Mapping[str, Surface]) -> list[Endpoint]:
     found = [each for surface in surfaces.values() for each in surface.endpoints]
     showing = {name: surface for name, surface in surfaces.items() if surface.shows_jobs}
     if showing:
@@ -92,7 +92,7 @@ def _endpoints_of(surfaces: Mapping[str, Surface]) -> list[Endpoint]:
     return found
 
 
-def _error_formats_of(surfaces: Mapping[str, Surface]) -> ErrorFormats:
+def _error_formats(surfaces: Mapping[str, Surface]) -> ErrorFormats:
     by_prefix: dict[str, ErrorFormatter] = {
         prefix: surface.format_error for surface in surfaces.values() for prefix in surface.prefixes
     }
@@ -102,18 +102,16 @@ def _error_formats_of(surfaces: Mapping[str, Surface]) -> ErrorFormats:
 
 
 def _access_middleware(
-    engine: Engine,
-    endpoints: Iterable[Endpoint],
-    error_formats: ErrorFormats,
-    origins: frozenset[str],
+    engine: Engine, endpoints: Iterable[Endpoint], formats: ErrorFormats, origins: frozenset[str]
 ) -> Middleware:
-    open_to_all = [(each.method, each.path) for each in endpoints if each.access is Access.PUBLIC]
     return Middleware(
         AccessMiddleware,
-        keeper=engine.authenticator,
-        shortcuts=_shortcuts(endpoints),
-        open_to_all=PublicEndpoints(open_to_all),
-        formats=error_formats,
+        authenticator=engine.authenticator,
+        fast_handlers=_fast_handlers(endpoints),
+        public=PublicEndpoints(
+            (each.method, each.path) for each in endpoints if each.access is Access.PUBLIC
+        ),
+        formats=formats,
         origins=origins,
     )
 
@@ -133,13 +131,13 @@ def _cors(origins: Sequence[str]) -> list[Middleware]:
     ]
 
 
-def _routes(endpoints: Iterable[Endpoint], limit: MissLimiter) -> list[Route]:
-    """Make one route a path, so that a method it does not have is refused with all it has."""
+def _routes(endpoints: Iterable[Endpoint], limiter: MissLimiter) -> list[Route]:
+    """Build one route for each path, so that 405 lists all methods of the path in `Allow`."""
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in endpoints:
         endpoint.check_declared()
         if endpoint.is_capability:
-            endpoint = replace(endpoint, handler=limit.around(endpoint.handler))  # noqa: PLW2901
+            endpoint = replace(endpoint, handler=limiter.wrap(endpoint.handler))  # noqa: PLW2901
         methods = by_path.setdefault(endpoint.path, {})
         if endpoint.method in methods:
             raise ConfigurationError(f"{endpoint.method} {endpoint.path} is declared twice")
@@ -150,7 +148,7 @@ def _routes(endpoints: Iterable[Endpoint], limit: MissLimiter) -> list[Route]:
     ]
 
 
-def _shortcuts(endpoints: Iterable[Endpoint]) -> dict[tuple[str, str], Handler]:
+def _fast_handlers(endpoints: Iterable[Endpoint]) -> dict[tuple[str, str], Handler]:
     return {
         (endpoint.method, endpoint.path): _by_method({endpoint.method: endpoint})
         for endpoint in endpoints
@@ -165,7 +163,7 @@ def _by_method(endpoints: dict[str, Endpoint]) -> Handler:
     scopes = {method: endpoint.scope for method, endpoint in endpoints.items()}
     names_a_job = any(endpoint.names_a_job for endpoint in endpoints.values())
 
-    async def answer(request: Request) -> Response:
+    async def handle(request: Request) -> Response:
         endpoint = endpoints[request.method]
         check_request(request, endpoint)
         if not is_authorized(request, endpoint, scopes[request.method]):
@@ -174,4 +172,4 @@ def _by_method(endpoints: dict[str, Endpoint]) -> Handler:
             await check_named_job(request, endpoint)
         return await endpoint.handler(request)
 
-    return answer
+    return handle

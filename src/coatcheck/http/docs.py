@@ -1,4 +1,4 @@
-"""The API's description: as OpenAPI, and as a page that works without any other server."""
+"""The API documentation: OpenAPI, and a page that loads nothing from other servers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coatcheck.http.endpoint import JSON
 
 _FILES = files("coatcheck.http") / "pages"
 _MEDIA = {"docs.js": "text/javascript", "docs.css": "text/css"}
-# Nothing but what this server sends, and nothing inline.
+# Only resources of this server, and nothing inline.
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -25,17 +25,17 @@ _HEADERS = {
 
 
 async def get_openapi(request: Request) -> Response:
-    """Answer with the description of this server."""
+    """Return the OpenAPI description of this server."""
     return Response(json.dumps(request.app.state.openapi()), media_type=JSON)
 
 
 async def get_page(_request: Request) -> Response:
-    """Answer with the page."""
+    """Return the documentation page."""
     return Response((_FILES / "docs.html").read_bytes(), 200, _HEADERS, "text/html")
 
 
 async def get_file(request: Request) -> Response:
-    """Answer with a part of the page."""
+    """Return a file of the documentation page."""
     name = request.path_params["name"]
     if name not in _MEDIA:
         raise HTTPException(404, "there is no such file")

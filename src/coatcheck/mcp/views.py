@@ -11,7 +11,7 @@ import mcp_types as types
 
 from coatcheck.errors import CoatcheckError, InvalidPayload
 from coatcheck.http.errors import error_response
-from coatcheck.http.jobs.views import artifact_view, dumps, failure_view, job_json
+from coatcheck.http.jobs.views import artifact_view, dumps, error_view, job_json
 from coatcheck.mcp.names import SURFACE
 from coatcheck.model.job import API_SURFACE, Job
 from coatcheck.model.payload import INLINE_BYTES, is_reference
@@ -35,7 +35,10 @@ def ended(job: Job) -> types.CallToolResult:
         case State.CANCELLED:
             return _told(f"Job {job.id} was cancelled.", structured, is_error=True)
     said = "no error was kept" if job.error is None else f"{job.error.code}: {job.error.message}"
-    structured |= {"reason": job.reason, "error": failure_view(job.error)}
+    structured |= {
+        "reason": job.reason,
+        "error": None if job.error is None else error_view(job.error),
+    }
     return _told(f"Job {job.id} failed: {said}", structured, is_error=True)
 
 

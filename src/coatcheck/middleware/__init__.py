@@ -1,1 +1,1 @@
-"""An ASGI app whose slow endpoints become jobs: see middleware.py."""
+"""ASGI middleware that turns slow endpoints into jobs: see middleware.py."""

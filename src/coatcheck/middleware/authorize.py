@@ -1,15 +1,17 @@
-"""Whether a caller may come in, asked before anything is stored.
+"""Authorization of a caller, before anything is stored.
 
-A 202 says that a job was taken in. Who would have got a 401 from the app must not get one, and
-nothing may be run for them later. So it is asked at submit, in one of three ways:
+A 202 means that a job was accepted. A caller who would get a 401 from the app must not get a 202,
+and nothing may run for that caller later. So the middleware authorizes a request at submit, in one
+of three ways. The developer chooses one; there is no default.
 
-- *A hook* of the developer's: `authorize(scope)`, awaited. True lets the caller in. A mapping does
-  too, and says who it is: it is put into `scope["state"]` when the app is called, and whoever asks
-  for the job later has to be the same by it, with whatever token. A response (anything that can be
-  called as an ASGI app) is what the caller gets instead. Anything else is a 401.
-- *A dry call* of the app, where that can be made (middleware/fastapi_probe.py): the default.
-- *Nobody is asked*, where the developer says so: `authorize="none"`. The endpoint is open to all,
-  or somebody before this process has asked.
+- *A hook*: `authorize=hook`, awaited as `hook(scope)`. `True` authorizes the caller. A mapping
+  authorizes and identifies the caller: it is put into `scope["state"]` when the app is called, and
+  later requests about the job must come from the same identity, with whatever token. A response
+  (any callable ASGI app) is sent to the caller instead. Any other value is a 401.
+- *FastAPI's dependencies*: `authorize="fastapi-dependencies"` runs the app's own middleware and
+  dependencies without the endpoint (middleware/fastapi_probe.py).
+- *No check*: `authorize="none"`, for endpoints that are public or protected in front of this
+  process.
 """
 
 from __future__ import annotations
@@ -25,106 +27,106 @@ from coatcheck.middleware.app_call import ASGIApp, Scope, Send
 
 Identity = Mapping[str, Any]
 Hook = Callable[[Scope], Awaitable[Any]]
-# Reads the body of the request from its beginning; it has been stored by then.
+# Replays the request body from storage.
 Body = Callable[[], AsyncIterator[bytes]]
 
 
 class AuthorizationMissing(CoatcheckError):
-    """Nobody can tell whether a caller may come in; the developer has to say."""
+    """The middleware cannot tell who may call; the developer has to configure `authorize`."""
 
     code = "authorize-unknown"
 
 
 class Authorized(NamedTuple):
-    """A caller that was let in, and what is known of them."""
+    """An authorized caller, with an identity if one is known."""
 
     identity: Identity | None = None
 
 
 class Rejected(NamedTuple):
-    """A caller that was not; `answer` is what they are to get, None where they have got it."""
+    """A rejected caller. `answer` is the response to send; None if it was already sent."""
 
     answer: ASGIApp | None = None
 
 
 class Authorizer(Protocol):
-    """A way to ask."""
+    """A way to authorize callers."""
 
     async def check(self) -> None:
-        """Make sure that it works here; raises ConfigurationError."""
+        """Verify at startup that this way works; raises ConfigurationError."""
         ...
 
-    async def ask(self, scope: Scope, body: Body, send: Send) -> Authorized | Rejected:
-        """Ask whether the caller of this request may come in; raises AuthorizationMissing."""
+    async def authorize(self, scope: Scope, body: Body, send: Send) -> Authorized | Rejected:
+        """Authorize the caller of a request; raises AuthorizationMissing."""
         ...
 
-    async def recognise(self, scope: Scope) -> Authorized | Rejected:
-        """Say who asks about a job of theirs."""
+    async def identify(self, scope: Scope) -> Authorized | Rejected:
+        """Identify the caller of a request about a job."""
         ...
 
 
 class AllowEveryone:
-    """Lets everybody in."""
+    """Authorizes every caller."""
 
     async def check(self) -> None:
-        """Find nothing to make sure of."""
+        """Do nothing: there is nothing to verify."""
 
-    async def ask(self, scope: Scope, body: Body, send: Send) -> Authorized | Rejected:  # noqa: ARG002
-        """Let the caller in."""
+    async def authorize(self, scope: Scope, body: Body, send: Send) -> Authorized | Rejected:  # noqa: ARG002
+        """Authorize the caller."""
         return Authorized()
 
-    async def recognise(self, scope: Scope) -> Authorized | Rejected:  # noqa: ARG002
-        """Know nobody."""
+    async def identify(self, scope: Scope) -> Authorized | Rejected:  # noqa: ARG002
+        """Return no identity."""
         return Authorized()
 
 
 class HookAuthorizer:
-    """Asks the developer's hook."""
+    """Authorizes callers with the developer's hook."""
 
     def __init__(self, hook: Hook) -> None:
         self._hook = hook
 
     async def check(self) -> None:
-        """Find nothing to make sure of."""
+        """Do nothing: there is nothing to verify."""
 
-    async def ask(self, scope: Scope, body: Body, send: Send) -> Authorized | Rejected:  # noqa: ARG002
-        """Ask it about a request."""
-        return await self.recognise(scope)
+    async def authorize(self, scope: Scope, body: Body, send: Send) -> Authorized | Rejected:  # noqa: ARG002
+        """Call the hook for a request."""
+        return await self.identify(scope)
 
-    async def recognise(self, scope: Scope) -> Authorized | Rejected:
-        """Ask it who somebody is."""
-        said = self._hook(scope)
-        if isawaitable(said):
-            said = await said
-        if said is True:
+    async def identify(self, scope: Scope) -> Authorized | Rejected:
+        """Call the hook to identify a caller."""
+        verdict = self._hook(scope)
+        if isawaitable(verdict):
+            verdict = await verdict
+        if verdict is True:
             return Authorized()
-        if isinstance(said, Mapping):
-            return Authorized(_storable(said))
-        if callable(said):
-            return Rejected(said)
+        if isinstance(verdict, Mapping):
+            return Authorized(_as_stored(verdict))
+        if callable(verdict):
+            return Rejected(verdict)
         headers = {"WWW-Authenticate": "Bearer"}
         return Rejected(
             problem_response(401, "unauthorized", "this call needs credentials", headers=headers)
         )
 
 
-async def recognise_again(asking: Authorizer, scope: Scope, identity: Identity | None) -> None:
-    """Raise Unauthorized unless a caller who has waited is still let in, as who they were."""
-    said = await asking.recognise(scope)
-    if isinstance(said, Rejected) or said.identity != identity:
-        raise Unauthorized("these credentials are not good any more")
+async def reauthorize(authorizer: Authorizer, scope: Scope, identity: Identity | None) -> None:
+    """Raise Unauthorized unless a caller who waited is still authorized with the same identity."""
+    verdict = await authorizer.identify(scope)
+    if isinstance(verdict, Rejected) or verdict.identity != identity:
+        raise Unauthorized("these credentials are no longer valid")
 
 
-def written(identity: Identity) -> str:
-    """Write who somebody is: the same is always written the same."""
+def serialize_identity(identity: Identity) -> str:
+    """Serialize an identity; equal identities give equal texts."""
     return json.dumps(dict(identity), sort_keys=True, allow_nan=False)
 
 
-def _storable(identity: Identity) -> Identity:
+def _as_stored(identity: Identity) -> Identity:
     try:
-        read: Identity = json.loads(written(identity))
+        stored: Identity = json.loads(serialize_identity(identity))
     except (TypeError, ValueError) as error:
         raise AuthorizationMissing(
-            f"what `authorize` returns is stored with the job, and has to be JSON: {error}"
+            f"the identity from `authorize` is stored with the job, so it must be JSON: {error}"
         ) from error
-    return read
+    return stored

@@ -1,7 +1,7 @@
-"""Who is signed in to a Django app: a ready hook for `Coatcheck(..., authorize=signed_in)`.
+"""A ready-made hook for Django apps: `Coatcheck(..., authorize=signed_in)`.
 
-Django's views look for themselves who calls, behind decorators and mixins that nobody can ask
-without running them. So its session is asked, by Django's own means.
+Django views check the caller themselves, in decorators and mixins that cannot run without the view.
+So the hook reads the session with Django's own functions.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from coatcheck.middleware.authorize import Identity
 
 
 async def signed_in(scope: Scope) -> Identity | None:
-    """Return whose session a request belongs to; None where nobody is signed in by it."""
-    # The app's part, not ours: it is there where this is used.
+    """Return the user of a request's session; None if nobody is signed in."""
+    # Django is the app's dependency, not ours: it is installed if this is used.
     from django.conf import settings  # noqa: PLC0415
     from django.contrib.auth import aget_user  # noqa: PLC0415
     from django.core.handlers.asgi import ASGIRequest  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Making a job of a call, and answering whoever made it."""
+"""Submitting a call as a job, and responding to its caller."""
 
 from __future__ import annotations
 
@@ -31,146 +31,146 @@ from coatcheck.middleware.authorize import (
     Authorized,
     Authorizer,
     Rejected,
-    recognise_again,
+    reauthorize,
 )
-from coatcheck.middleware.credentials import credentials_in
-from coatcheck.middleware.job_routes import IDENTITY, PATH, rebased, who_calls
-from coatcheck.middleware.upstream import with_what_was_seen
+from coatcheck.middleware.job_routes import IDENTITY, PATH, caller_pairs, rebase_links
+from coatcheck.middleware.upstream import with_scope_details
 from coatcheck.model.job import DEFAULT_TENANT, Job
 from coatcheck.relay.credentials import OWNER
 from coatcheck.relay.handler import OnHangup
-from coatcheck.relay.headers import Pairs
-from coatcheck.relay.intake import IntakeOptions, StoredRequest, give_up, take
-from coatcheck.relay.responder import Responder, ResponderOptions, wait_of
+from coatcheck.relay.headers import Pairs, find_custom_credentials
+from coatcheck.relay.intake import IntakeOptions, StoredRequest, discard_request, store_request
+from coatcheck.relay.responder import Responder, ResponderOptions, read_caller_wait
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class RouteOptions:
-    """How calls are treated that become jobs."""
+    """Options of the routes whose calls become jobs."""
 
-    keeps: IntakeOptions  # its name is the kind's
+    intake: IntakeOptions  # its name is the kind
     prefix: str
     wait_s: float | None
     on_hangup: OnHangup
 
 
 class RequestIntake:
-    """Makes jobs of calls, on one engine."""
+    """Submits calls as jobs of one engine."""
 
     def __init__(
-        self, engine: Engine, asking: Authorizer, reception: Responder, manners: RouteOptions
+        self, engine: Engine, authorizer: Authorizer, responder: Responder, options: RouteOptions
     ) -> None:
         self._engine = engine
-        self._asking = asking
-        self._reception = reception
-        self._manners = manners
+        self._authorizer = authorizer
+        self._responder = responder
+        self._options = options
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a call."""
+        """Respond to a call."""
         request = Request(scope, receive)
         scope[LIMITS] = self._engine.limits
-        answer: ASGIApp | None
+        response: ASGIApp | None
         try:
-            answer = await self._answer(request, send)
+            response = await self._respond(request, send)
         except ClientDisconnect:
             return
         except AuthorizationMissing as error:
-            log.error("%s", error)
-            answer = problem_response(500, error.code, str(error))
+            log.error("authorization missing", extra={"why": str(error)})
+            response = problem_response(500, error.code, str(error))
         except (CoatcheckError, HTTPException) as error:
-            answer = format_problem(error_response(error), scope["path"])
-        if answer is not None:
-            await answer(scope, receive, send)
+            response = format_problem(error_response(error), scope["path"])
+        if response is not None:
+            await response(scope, receive, send)
 
-    async def _answer(self, request: Request, send: Send) -> ASGIApp | None:
-        body = _Body(request, self._engine, self._manners.keeps, self._reception)
+    async def _respond(self, request: Request, send: Send) -> ASGIApp | None:
+        lazy = _LazyRequest(request, self._engine, self._options.intake, self._responder)
         try:
-            said = await self._asking.ask(request.scope, body.pieces, send)
-            if isinstance(said, Rejected):
-                await body.give_up()
-                return said.answer
-            return await self._submit(request, await body.taken(), said)
+            verdict = await self._authorizer.authorize(request.scope, lazy.read_body, send)
+            if isinstance(verdict, Rejected):
+                await lazy.discard()
+                return verdict.answer
+            return await self._submit(request, await lazy.stored(), verdict)
         except BaseException:
-            await body.give_up()
+            await lazy.discard()
             raise
 
     async def _submit(
-        self, request: Request, taken: StoredRequest, authorize_submission: Authorized
+        self, request: Request, stored: StoredRequest, authorized: Authorized
     ) -> Response:
-        manners, engine = self._manners, self._engine
-        labels = taken.labels
-        if authorize_submission.identity:
-            pairs = who_calls(request.scope, authorize_submission.identity)
-            owner = self._reception.secrecy.owner_of(pairs, (IDENTITY,))
+        options, engine = self._options, self._engine
+        identity = authorized.identity
+        labels = stored.labels
+        if identity:
+            pairs = caller_pairs(request.scope, identity)
+            owner = self._responder.encryption.mark_owner(pairs, (IDENTITY,))
             labels = {OWNER: owner or ""}
-        call = with_what_was_seen(taken.call, request.scope, authorize_submission.identity)
+        call = with_scope_details(stored.call, request.scope, identity)
         traceparent = read_traceparent(request)
-        once = _once(taken, labels)
+        key = _idempotency_key(stored, labels)
         replayed = False
 
-        async def submit(asked: Submission) -> Submitted:
+        async def submit(submission: Submission) -> Submitted:
             nonlocal replayed
-            asked = asked._replace(traceparent=traceparent)
-            if once is None:
-                return Submitted([await engine.submit(asked)], replayed=False)
-            submitted = await engine.submit_idempotent(asked, once)
+            submission = submission._replace(traceparent=traceparent)
+            if key is None:
+                return Submitted([await engine.submit(submission)], replayed=False)
+            submitted = await engine.submit_idempotent(submission, key)
             replayed = submitted.replayed
             return submitted
 
         def accepted(job: Job, headers: Pairs) -> Response:
-            return self._come_back_later(request, job, headers)
+            return self._accepted(request, job, headers)
 
-        again = partial(recognise_again, self._asking, request.scope, authorize_submission.identity)
-        confirmations.set(Confirmation(again))
-        response = await self._reception.receive(
+        check = partial(reauthorize, self._authorizer, request.scope, identity)
+        confirmations.set(Confirmation(check))
+        response = await self._responder.respond(
             request,
             engine,
-            taken._replace(call=call, labels=labels),
+            stored._replace(call=call, labels=labels),
             submit,
-            wait_of(request, manners.wait_s),
-            ResponderOptions(accepted, on_hangup=manners.on_hangup),
+            read_caller_wait(request, options.wait_s),
+            ResponderOptions(accepted, on_hangup=options.on_hangup),
         )
         if replayed:
-            await give_up(engine, taken)  # it is the earlier request's body that counts
+            await discard_request(engine, stored)  # the body of the first request counts
             response.raw_headers.append((REPLAYED.lower().encode(), b"true"))
         return response
 
-    def _come_back_later(self, request: Request, job: Job, headers: Pairs) -> Response:
-        base = request.scope.get("root_path", "") + self._manners.prefix
-        said = {
+    def _accepted(self, request: Request, job: Job, headers: Pairs) -> Response:
+        base = request.scope.get("root_path", "") + self._options.prefix
+        own_headers = {
             "Location": f"{base}{PATH}/{job.id}",
             "Retry-After": str(self._engine.retry_after(job)),
             "Coatcheck-Job": job.id,
             **dict(headers),
         }
-        return rebased(Response(job_json(job), 202, said, JSON), base, job.id)
+        return rebase_links(Response(job_json(job), 202, own_headers, JSON), base, job.id)
 
 
-class _Body:
-    """The request, taken in with its body when somebody first asks for it."""
+class _LazyRequest:
+    """A request that is stored, with its body, when it is first needed."""
 
     def __init__(
-        self, request: Request, engine: Engine, keeps: IntakeOptions, reception: Responder
+        self, request: Request, engine: Engine, options: IntakeOptions, responder: Responder
     ) -> None:
         self._request = request
         self._engine = engine
-        self._keeps = replace(keeps, secret=credentials_in(request.scope["headers"]))
-        self._secrecy = reception.secrecy
-        self._taken: StoredRequest | None = None
+        self._options = replace(options, secret=find_custom_credentials(request.scope["headers"]))
+        self._encryption = responder.encryption
+        self._stored: StoredRequest | None = None
 
-    async def taken(self) -> StoredRequest:
-        """Return what was taken in, durably; raises what is wrong with the request."""
-        if self._taken is None:
-            self._taken = await take(
-                self._request, self._engine, DEFAULT_TENANT, self._keeps, self._secrecy
+    async def stored(self) -> StoredRequest:
+        """Return the durably stored request; raises the 4xx that fits."""
+        if self._stored is None:
+            self._stored = await store_request(
+                self._request, self._engine, DEFAULT_TENANT, self._options, self._encryption
             )
-        return self._taken
+        return self._stored
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """Read the body from its beginning."""
-        call = (await self.taken()).call
+    async def read_body(self) -> AsyncIterator[bytes]:
+        """Read the body from its start."""
+        call = (await self.stored()).call
         if call.upload is not None:
             upload = await self._engine.uploads.get(call.upload.upload, DEFAULT_TENANT)
             async for piece in await self._engine.payload_store.stream(upload):
@@ -178,17 +178,17 @@ class _Body:
         elif call.body is not None:
             yield call.body.content
 
-    async def give_up(self) -> None:
-        """Remove what no job has taken over."""
-        taken, self._taken = self._taken, None
-        if taken is not None:
-            await give_up(self._engine, taken)
+    async def discard(self) -> None:
+        """Delete what no job uses."""
+        stored, self._stored = self._stored, None
+        if stored is not None:
+            await discard_request(self._engine, stored)
 
 
-def _once(taken: StoredRequest, labels: dict[str, str]) -> IdempotencyKey | None:
-    """Return the caller's key for this request: it is theirs alone."""
-    key = taken.call.idempotency_key
+def _idempotency_key(stored: StoredRequest, labels: dict[str, str]) -> IdempotencyKey | None:
+    """Return the caller's idempotency key for this request. Keys of other callers differ."""
+    key = stored.call.idempotency_key
     if key is None:
         return None
-    own = hashlib.sha256(f"{labels.get(OWNER, '')}\0{key}".encode()).hexdigest()
-    return IdempotencyKey(own, " ".join(taken.fingerprint))
+    own_key = hashlib.sha256(f"{labels.get(OWNER, '')}\0{key}".encode()).hexdigest()
+    return IdempotencyKey(own_key, " ".join(stored.fingerprint))

@@ -1,9 +1,9 @@
-"""The calls about handlers, beside the wrapped app: `/v1/jobs/{id}` and what is below it.
+"""The endpoints about jobs that the middleware adds to the app: `/v1/jobs/{id}` and below.
 
-They are those of the canonical API, with its answers. The door is another: whoever may call the app
-has no key of ours, so a job is shown to who has made it and to nobody else. For others it is not
-there. Who that is, is told by what they came with when they made the call: the credential in its
-header, or what `authorize` says of them, then and now.
+They are those of the canonical API, with its responses. Only authorization differs: callers of the
+app have no key of ours, so a job is visible only to the caller that made it. For anybody else it
+does not exist. The owner is identified by what the call came with: the credential in its header, or
+the identity that `authorize` returned, then and now.
 """
 
 from __future__ import annotations
@@ -30,64 +30,72 @@ from coatcheck.http.request.negotiation import check_request
 from coatcheck.http.request.query import read_wait
 from coatcheck.http.routes import ENDPOINTS
 from coatcheck.middleware.app_call import Receive, Scope, Send
-from coatcheck.middleware.authorize import Authorizer, Identity, Rejected, recognise_again, written
+from coatcheck.middleware.authorize import (
+    Authorizer,
+    Identity,
+    Rejected,
+    reauthorize,
+    serialize_identity,
+)
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
 from coatcheck.relay.credentials import OWNER, CallEncryption
-from coatcheck.relay.headers import Pairs, pairs_of
-from coatcheck.relay.replay import answer_kept
+from coatcheck.relay.headers import Pairs, decode_headers
+from coatcheck.relay.replay import replay_response
 
 PATH = "/v1/jobs"
-# What is not for callers of the app: to make jobs of other handlers, or to be a worker.
+# Not for callers of the app: submitting jobs of other kinds, and acting as a worker.
 _NOT_SERVED = ("/fork", "/deliveries", "/leases/")
-_ABOUT_A_JOB = re.compile(r"/v1/jobs/[0-9A-HJKMNP-TV-Z]{26}(/.*)?")
-# What `authorize` says of a caller counts like a header; no request has one of this name.
+_JOB_PATH = re.compile(r"/v1/jobs/[0-9A-HJKMNP-TV-Z]{26}(/.*)?")
+# An identity from `authorize` is treated as a header of this name, which no request can have.
 IDENTITY = "coatcheck identity"
 
 
 class AppAuthenticator(Authenticator):
-    """The wrapped app decides who comes in: whatever keys of ours there are, none is asked for."""
+    """Leaves authentication to the wrapped app: no key is needed, even if the store has keys."""
 
-    async def confirm(self) -> None:
-        """Look at nothing."""
+    async def refresh_epoch(self) -> None:
+        """Set a fixed epoch: keys do not matter here."""
         self.epoch, self.needs_key = 0, False
 
-    async def authenticate(self, token: bytes | None) -> Caller:  # noqa: ARG002 - whatever it is
-        """Let everybody in."""
+    async def authenticate(self, token: bytes | None) -> Caller:  # noqa: ARG002 - any token is fine
+        """Authenticate every caller."""
         return ANONYMOUS_OPERATOR
 
 
-def who_calls(scope: Scope, identity: Identity | None) -> Pairs:
-    """Return what tells who makes a call: what `authorize` said, else its headers."""
+def caller_pairs(scope: Scope, identity: Identity | None) -> Pairs:
+    """Return the headers that identify a caller: the identity from `authorize` if there is one,
+    otherwise the request's own headers.
+    """
     if identity:
-        return [(IDENTITY, written(identity))]
-    return pairs_of(scope["headers"])
+        return [(IDENTITY, serialize_identity(identity))]
+    return decode_headers(scope["headers"])
 
 
-def is_about_a_job(path: str, prefix: str) -> bool:
-    """Tell whether a path is one of these calls."""
-    return path.startswith(prefix) and bool(_ABOUT_A_JOB.fullmatch(path, len(prefix)))
+def is_job_path(path: str, prefix: str) -> bool:
+    """Return whether a path belongs to one of these endpoints."""
+    return path.startswith(prefix) and bool(_JOB_PATH.fullmatch(path, len(prefix)))
 
 
 class JobRoutes:
-    """These calls, for the jobs of one kind."""
+    """The endpoints about jobs of one kind."""
 
-    def __init__(self, kind: str, asking: Authorizer, secrecy: CallEncryption) -> None:
+    def __init__(self, kind: str, authorizer: Authorizer, encryption: CallEncryption) -> None:
         self._kind = kind
-        self._asking = asking
-        self._secrecy = secrecy
+        self._authorizer = authorizer
+        self._encryption = encryption
 
-    def app_for(self, engine: Engine) -> Starlette:
-        """Make the app that answers them."""
+    def build_app(self, engine: Engine) -> Starlette:
+        """Build the app that serves them."""
         by_path: dict[str, dict[str, Endpoint]] = {}
         for endpoint in ENDPOINTS:
-            about = endpoint.path.partition("/v1/jobs/{job_id}")
-            if about[1] and not about[2].startswith(_NOT_SERVED):
+            _, found, below = endpoint.path.partition("/v1/jobs/{job_id}")
+            if found and not below.startswith(_NOT_SERVED):
                 by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
         app = Starlette(
             routes=[
-                Route(path, self._answering(found), methods=list(found))
-                for path, found in by_path.items()
+                Route(path, self._handler(endpoints), methods=list(endpoints))
+                for path, endpoints in by_path.items()
             ],
             exception_handlers={CoatcheckError: handle_error, HTTPException: handle_error},
         )
@@ -97,68 +105,68 @@ class JobRoutes:
         app.state.surfaces = {}
         return app
 
-    def _answering(self, endpoints: dict[str, Endpoint]) -> Handler:
+    def _handler(self, endpoints: dict[str, Endpoint]) -> Handler:
         if "GET" in endpoints:
             endpoints = {**endpoints, "HEAD": endpoints["GET"]}
 
-        async def answer(request: Request) -> Response:
+        async def handle(request: Request) -> Response:
             endpoint = endpoints[request.method]
             check_request(request, endpoint)
-            refused = await self._let_in(request)
-            if refused is not None:
-                return refused
+            rejection = await self._authorize(request)
+            if rejection is not None:
+                return rejection
             if endpoint.handler is handlers.get_result:
-                response = await self._result(request)
+                response = await self._get_result(request)
             else:
-                response = _rebased(request, await endpoint.handler(request))
+                response = _rebase(request, await endpoint.handler(request))
             await ensure_confirmed()
             return response
 
-        return answer
+        return handle
 
-    async def _let_in(self, request: Request) -> Response | None:
+    async def _authorize(self, request: Request) -> Response | None:
         engine: Engine = request.app.state.engine
         scope = request.scope
         job_id = request.path_params["job_id"]
-        said = await self._asking.recognise(scope)
-        if isinstance(said, Rejected):
-            return _Given(said)
+        verdict = await self._authorizer.identify(scope)
+        if isinstance(verdict, Rejected):
+            return _HookResponse(verdict)
         scope["coatcheck.tenant"] = DEFAULT_TENANT
         job = await named_job(request)
-        pairs = who_calls(scope, said.identity)
-        if job.kind != self._kind or not self._secrecy.is_owner(job.labels.get(OWNER), pairs):
+        pairs = caller_pairs(scope, verdict.identity)
+        if job.kind != self._kind or not self._encryption.is_owner(job.labels.get(OWNER), pairs):
             raise NotFound(f"there is no job {job_id}")
-        again = partial(recognise_again, self._asking, scope, said.identity)
-        confirmations.set(Confirmation(again))
+        check = partial(reauthorize, self._authorizer, scope, verdict.identity)
+        confirmations.set(Confirmation(check))
         scope["coatcheck.reader_of"] = job.id
         scope["coatcheck.caller"] = ANONYMOUS_OPERATOR
         scope["coatcheck.token"] = None
         scope["coatcheck.epoch"] = engine.authenticator.epoch
         return None
 
-    async def _result(self, request: Request) -> Response:
+    async def _get_result(self, request: Request) -> Response:
         engine: Engine = request.app.state.engine
         wait = read_wait(request.query_params)
         job = await engine.wait_for_job(await named_job(request), wait)
         if job.state is State.SUCCEEDED:
-            return await answer_kept(engine, request, job, self._secrecy)
-        return _rebased(request, await handlers.get_result(request))
+            return await replay_response(engine, request, job, self._encryption)
+        return _rebase(request, await handlers.get_result(request))
 
 
-class _Given(Response):
-    """What `authorize` says to give instead."""
+class _HookResponse(Response):
+    """The response that `authorize` returned for a rejected caller."""
 
-    def __init__(self, refused: Rejected) -> None:
-        assert refused.answer is not None, "a hook's refusal has an answer"
-        self._answer = refused.answer
+    def __init__(self, rejected: Rejected) -> None:
+        assert rejected.answer is not None, "a hook's rejection has a response"
+        self._app = rejected.answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-        await self._answer(scope, receive, send)
+        """Send the response."""
+        await self._app(scope, receive, send)
 
 
-def rebased(response: Response, base: str, job_id: str) -> Response:
-    """Return an answer whose links lead to where these calls are."""
+def rebase_links(response: Response, base: str, job_id: str) -> Response:
+    """Prefix the links of a response with the path at which these endpoints are served."""
     body = getattr(response, "body", b"")
     if base and body and response.media_type == JSON:
         link = f'"{PATH}/{job_id}'
@@ -167,5 +175,5 @@ def rebased(response: Response, base: str, job_id: str) -> Response:
     return response
 
 
-def _rebased(request: Request, response: Response) -> Response:
-    return rebased(response, request.scope["root_path"], request.path_params["job_id"])
+def _rebase(request: Request, response: Response) -> Response:
+    return rebase_links(response, request.scope["root_path"], request.path_params["job_id"])

@@ -1,16 +1,16 @@
-"""The lifespan protocol around an app that has one of its own, or none.
+"""The lifespan protocol around an app that may have a lifespan of its own.
 
-    server          here                      the wrapped app
-    startup    ->   passed on            ->   starts
-                    what is ours starts  <-   complete
+    server          middleware                 wrapped app
+    startup    ->   forwards              ->   starts
+                    starts Coatcheck      <-   complete
     complete   <-
-    shutdown   ->   what is ours stops
-                    passed on            ->   stops
-    complete   <-                        <-   complete
+    shutdown   ->   stops Coatcheck
+                    forwards              ->   stops
+    complete   <-                         <-   complete
 
-So a job finds the app started, and none is still running when the app stops. An app that fails to
-start is heard, and nothing of ours begins. An app that raises at a lifespan scope before it has
-said anything (Django's does) knows nothing of it: then only what is ours starts and stops.
+So a job finds the app started, and no job runs when the app stops. If the app fails to start, the
+failure is passed on and Coatcheck does not start. An app that raises at a lifespan scope before it
+sends anything (Django does) does not support lifespans: then only Coatcheck starts and stops.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from coatcheck.middleware.app_call import ASGIApp, Message, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
-Do = Callable[[], Awaitable[None]]
+Action = Callable[[], Awaitable[None]]
 
 _STARTUP, _SHUTDOWN = "lifespan.startup", "lifespan.shutdown"
 
@@ -32,85 +32,85 @@ _STARTUP, _SHUTDOWN = "lifespan.startup", "lifespan.shutdown"
 class Lifespan:
     """One lifespan, from startup to shutdown."""
 
-    def __init__(self, app: ASGIApp, start: Do, stop: Do) -> None:
+    def __init__(self, app: ASGIApp, start: Action, stop: Action) -> None:
         self._app = app
         self._start = start
         self._stop = stop
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a lifespan scope."""
+        """Serve a lifespan scope."""
         app = _AppLifespan(self._app, scope)
         await receive()
-        failed = await app.startup()
-        if failed is None:
-            failed = await self._start_ours()
-            if failed is not None:
+        failure = await app.startup()
+        if failure is None:
+            failure = await self._start_coatcheck()
+            if failure is not None:
                 await app.shutdown()
-        if failed is not None:
-            await send({"type": f"{_STARTUP}.failed", "message": failed})
+        if failure is not None:
+            await send({"type": f"{_STARTUP}.failed", "message": failure})
             return
         await send({"type": f"{_STARTUP}.complete"})
         await receive()
         await self._stop()
-        failed = await app.shutdown()
-        if failed is not None:
-            await send({"type": f"{_SHUTDOWN}.failed", "message": failed})
+        failure = await app.shutdown()
+        if failure is not None:
+            await send({"type": f"{_SHUTDOWN}.failed", "message": failure})
             return
         await send({"type": f"{_SHUTDOWN}.complete"})
 
-    async def _start_ours(self) -> str | None:
+    async def _start_coatcheck(self) -> str | None:
         try:
             await self._start()
         except CoatcheckError as error:
             return f"Coatcheck could not start: {error}"
         except Exception as error:
-            # Raised, it would look to the server like an app that knows no lifespan.
-            log.exception("Coatcheck could not start")
+            # If raised, the server would take it for an app that does not support lifespans.
+            log.exception("Coatcheck startup failed")
             return f"Coatcheck could not start: {type(error).__name__}: {error}"
         return None
 
 
 class _AppLifespan:
-    """The wrapped app's side of it: it is told one thing at a time, and waited for."""
+    """The wrapped app's part of the lifespan: one event at a time, each awaited."""
 
     def __init__(self, app: ASGIApp, scope: Scope) -> None:
-        self._told: asyncio.Queue[Message] = asyncio.Queue()
-        self._said: asyncio.Queue[Message] = asyncio.Queue()
+        self._to_app: asyncio.Queue[Message] = asyncio.Queue()
+        self._from_app: asyncio.Queue[Message] = asyncio.Queue()
         self._task = asyncio.create_task(self._run(app, scope))
-        self._has_spoken = False
+        self._is_supported = False
 
     async def _run(self, app: ASGIApp, scope: Scope) -> None:
-        await app(scope, self._told.get, self._said.put)
+        await app(scope, self._to_app.get, self._from_app.put)
 
     async def startup(self) -> str | None:
-        """Have the app start; return why it failed, where it did."""
-        return await self._tell(_STARTUP)
+        """Start the app; return the failure, if any."""
+        return await self._send_event(_STARTUP)
 
     async def shutdown(self) -> str | None:
-        """Have it stop, where it takes part at all."""
-        if not self._has_spoken:
+        """Stop the app, if it supports lifespans; return the failure, if any."""
+        if not self._is_supported:
             return None
-        failed = await self._tell(_SHUTDOWN)
+        failure = await self._send_event(_SHUTDOWN)
         await asyncio.gather(self._task, return_exceptions=True)
-        return failed
+        return failure
 
-    async def _tell(self, what: str) -> str | None:
-        self._told.put_nowait({"type": what})
-        saying = asyncio.create_task(self._said.get())
-        await asyncio.wait({saying, self._task}, return_when=asyncio.FIRST_COMPLETED)
-        if not saying.done() and self._said.empty():
-            saying.cancel()
-            return self._went_silent(what)
-        message = await saying
-        self._has_spoken = True
-        if message["type"] == f"{what}.failed":
+    async def _send_event(self, event: str) -> str | None:
+        self._to_app.put_nowait({"type": event})
+        reply = asyncio.create_task(self._from_app.get())
+        await asyncio.wait({reply, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        if not reply.done() and self._from_app.empty():
+            reply.cancel()
+            return self._ended_without_reply(event)
+        message = await reply
+        self._is_supported = True
+        if message["type"] == f"{event}.failed":
             await asyncio.gather(self._task, return_exceptions=True)
             return str(message.get("message", "")) or "the app failed"
         return None
 
-    def _went_silent(self, what: str) -> str | None:
+    def _ended_without_reply(self, event: str) -> str | None:
         error = self._task.exception()
-        if what == _STARTUP or error is None:
-            log.debug("the wrapped app does not take part in the lifespan", exc_info=error)
+        if event == _STARTUP or error is None:
+            log.debug("wrapped app has no lifespan", exc_info=error)
             return None
         return f"{type(error).__name__}: {error}"

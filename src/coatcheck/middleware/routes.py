@@ -1,7 +1,7 @@
-"""The routes whose calls become jobs, as the developer names them: "POST /render".
+"""The routes whose calls become jobs, as the developer writes them: "POST /render".
 
-A method and a path, as in the app's own table: `{name}`, or `*`, stands for one part of it between
-slashes, a `*` at the end for all that follows. The path is the one the app sees, below its mount.
+A route is a method and a path. `{name}` or `*` stands for one segment, and `*` at the end for
+everything below. The path is the one the app sees, below its mount.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from coatcheck.errors import ConfigurationError
 from coatcheck.middleware.app_call import Scope
 
 _ROUTE = re.compile(r"(?P<method>[A-Z]+) (?P<path>/\S*)")
-_PART = re.compile(r"\{\w+(?::\w+)?\}|(?<=/)\*(?=/)")
+_SEGMENT = re.compile(r"\{\w+(?::\w+)?\}|(?<=/)\*(?=/)")
 
 
 class Routes(NamedTuple):
-    """Which calls are meant."""
+    """Methods and path patterns."""
 
     patterns: tuple[tuple[str, re.Pattern[str]], ...]
 
     @classmethod
-    def read(cls, given: Iterable[str]) -> Routes:
-        """Read what the developer has written; raises ConfigurationError."""
-        if isinstance(given, str):
+    def parse(cls, routes: Iterable[str]) -> Routes:
+        """Parse routes; raises ConfigurationError."""
+        if isinstance(routes, str):
             raise ConfigurationError('routes is a list, such as ["POST /render"]')
-        found = tuple(_read(each) for each in given)
-        if not found:
-            raise ConfigurationError('name the routes that become jobs: routes=["POST /render"]')
-        return cls(found)
+        patterns = tuple(_parse_route(each) for each in routes)
+        if not patterns:
+            raise ConfigurationError('list the routes that become jobs: routes=["POST /render"]')
+        return cls(patterns)
 
-    def have(self, scope: Scope) -> bool:
-        """Tell whether a call is one of them."""
+    def match(self, scope: Scope) -> bool:
+        """Return whether a request matches one of them."""
         method = scope["method"]
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         return any(
@@ -41,17 +41,19 @@ class Routes(NamedTuple):
         )
 
 
-def _read(text: str) -> tuple[str, re.Pattern[str]]:
+def _parse_route(text: str) -> tuple[str, re.Pattern[str]]:
     found = _ROUTE.fullmatch(text)
     if found is None:
-        raise ConfigurationError(f"{text!r} is no route: write a method and a path, POST /render")
+        raise ConfigurationError(
+            f"{text!r} is not a route: write a method and a path, such as POST /render"
+        )
     path = found["path"]
     rest = ""
     if path.endswith("/*"):
         path, rest = path.removesuffix("*"), ".*"
-    fixed = _PART.split(path)
+    fixed = _SEGMENT.split(path)
     if any(set("{}*") & set(each) for each in fixed):
         raise ConfigurationError(
-            f"{text!r} is no route: {{name}} stands for one part of a path, /* ends it"
+            f"{text!r} is not a route: {{name}} stands for one segment, and /* only ends a path"
         )
     return found["method"], re.compile("[^/]+".join(map(re.escape, fixed)) + rest)

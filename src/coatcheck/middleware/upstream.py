@@ -1,8 +1,8 @@
 """The wrapped app as the upstream of relayed calls.
 
-What a stored call has not but an app can see of its caller (the host it was asked for by, the
-client's address, where the app is mounted, who `authorize` said it was) is kept beside it, and put
-back into the scope.
+A stored call lacks some things that an app can see of its caller: the requested host, the client's
+address, the mount path, the identity from `authorize`. They are stored beside the call and put back
+into the scope.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict
 
-from coatcheck.middleware.app_call import AppCall, AppFailed, ASGIApp, Message, Scope
+from coatcheck.middleware.app_call import REPLAY, AppCall, AppFailed, ASGIApp, Message, Scope
 from coatcheck.middleware.authorize import Identity
 from coatcheck.middleware.context import EndpointContext
-from coatcheck.middleware.marks import REPLAY
 from coatcheck.model.internal import Internal
 from coatcheck.relay.call import ResponseHead, StoredCall
-from coatcheck.relay.headers import Pairs, raw_of
+from coatcheck.relay.headers import Pairs, encode_headers
 from coatcheck.relay.upstream import (
     CallBroken,
-    TargetUnreachable,
     UpstreamRequest,
     UpstreamResponse,
+    UpstreamUnreachable,
+    one_chunk,
 )
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ Address = tuple[str, int | None]
 
 
 class ScopeDetails(BaseModel):
-    """What only the scope of a request says."""
+    """The parts of a request's scope that a stored call does not hold."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -59,30 +59,30 @@ class WrappedCall(StoredCall):
 
 
 class CallJob(NamedTuple):
-    """The job that a call is made for."""
+    """The job for which a call is made."""
 
     context: EndpointContext
-    seen: ScopeDetails
+    details: ScopeDetails
 
 
-# In the task of its handler.
-made_for: ContextVar[CallJob] = ContextVar("coatcheck_made_for")
+# Set in the task of the job's handler.
+current_job: ContextVar[CallJob] = ContextVar("coatcheck_current_job")
 
 
 class AppServer(NamedTuple):
-    """Where the app runs: on this loop, with the state its lifespan made."""
+    """The app, the loop it runs on, and the state of its lifespan."""
 
     app: ASGIApp
     loop: asyncio.AbstractEventLoop
     state: Mapping[str, Any]
 
 
-def with_what_was_seen(call: StoredCall, scope: Scope, identity: Identity | None) -> WrappedCall:
-    """Return a stored call with what only the scope of its request says."""
+def with_scope_details(call: StoredCall, scope: Scope, identity: Identity | None) -> WrappedCall:
+    """Return a stored call with the details of its request's scope."""
     host = next(
         (value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), ""
     )
-    seen = ScopeDetails(
+    details = ScopeDetails(
         host=host,
         scheme=scope.get("scheme", "http"),
         http_version=scope.get("http_version", "1.1"),
@@ -91,66 +91,66 @@ def with_what_was_seen(call: StoredCall, scope: Scope, identity: Identity | None
         server=scope.get("server"),
         identity=dict(identity or {}),
     )
-    return WrappedCall(**dict(call), seen=seen)
+    return WrappedCall(**dict(call), seen=details)
 
 
 class AppUpstream:
     """Calls the wrapped app, on the server's loop."""
 
     def __init__(self) -> None:
-        self.server: AppServer | None = None  # set while there is one
+        self.server: AppServer | None = None  # set at startup
 
     @contextlib.asynccontextmanager
     async def call(
         self, call: UpstreamRequest, body: AsyncIterator[bytes] | None
     ) -> AsyncIterator[UpstreamResponse]:
-        """Make a call, and give its answer."""
+        """Call the app, and yield its response."""
         server = self.server
         assert server is not None, "the worker runs only while the app does"
         if server.loop.is_closed():
-            raise TargetUnreachable("the app's server has ended")
-        context, seen = made_for.get()
-        scope = _scope_of(call, seen, server)
+            raise UpstreamUnreachable("the app's server has ended")
+        context, details = current_job.get()
+        scope = _build_scope(call, details, server)
         scope[REPLAY] = context
-        async with AppCall(body or _nothing()).made(server.app, scope, server.loop) as made:
-            messages = made.messages()
+        async with AppCall(body or _empty_body()).run(server.app, scope, server.loop) as app_call:
+            messages = app_call.messages()
             try:
-                head = await _head(messages)
+                head = await _read_head(messages)
             except AppFailed as error:
-                # As its server would answer.
-                log.error("the app raised, and gave no answer", exc_info=error.__cause__)
+                # Respond as the app's server would.
+                log.error("app raised before it responded", exc_info=error.__cause__)
                 head = ResponseHead(500, [("content-type", "text/plain; charset=utf-8")])
-                yield UpstreamResponse(head, _once(b"Internal AppServer Error"))
+                yield UpstreamResponse(head, one_chunk(b"Internal Server Error"))
             else:
-                yield UpstreamResponse(head, _chunks(messages))
+                yield UpstreamResponse(head, _read_chunks(messages))
 
 
-def _scope_of(call: UpstreamRequest, seen: ScopeDetails, server: AppServer) -> Scope:
+def _build_scope(call: UpstreamRequest, details: ScopeDetails, server: AppServer) -> Scope:
     headers: Pairs = list(call.headers)
-    if seen.host:
-        headers.insert(0, ("host", seen.host))
+    if details.host:
+        headers.insert(0, ("host", details.host))
     if call.size or call.method in _WITH_BODY:
         headers.append(("content-length", str(call.size)))
     path, _, query = call.path.partition("?")
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
-        "http_version": seen.http_version,
+        "http_version": details.http_version,
         "method": call.method,
-        "scheme": seen.scheme,
+        "scheme": details.scheme,
         "path": unquote(path),
         "raw_path": path.encode("ascii"),
         "query_string": query.encode("ascii"),
-        "root_path": seen.root_path,
-        "headers": raw_of(headers),
-        "client": seen.client,
-        "server": seen.server,
-        "state": {**server.state, **seen.identity},
+        "root_path": details.root_path,
+        "headers": encode_headers(headers),
+        "client": details.client,
+        "server": details.server,
+        "state": {**server.state, **details.identity},
         "extensions": {},
     }
 
 
-async def _head(messages: AsyncIterator[Message]) -> ResponseHead:
+async def _read_head(messages: AsyncIterator[Message]) -> ResponseHead:
     async for message in messages:
         if message["type"] == "http.response.start":
             pairs = [
@@ -158,22 +158,18 @@ async def _head(messages: AsyncIterator[Message]) -> ResponseHead:
                 for name, value in message.get("headers", ())
             ]
             return ResponseHead(message["status"], pairs)
-    raise AppFailed("the app gave a body without a head")
+    raise AppFailed("the app sent a body without a head")
 
 
-async def _chunks(messages: AsyncIterator[Message]) -> AsyncIterator[bytes]:
+async def _read_chunks(messages: AsyncIterator[Message]) -> AsyncIterator[bytes]:
     try:
         async for message in messages:
             if message["type"] == "http.response.body" and message.get("body"):
                 yield bytes(message["body"])
     except AppFailed as error:
-        raise CallBroken("the app raised in the middle of its answer") from error.__cause__
+        raise CallBroken("the app raised in the middle of its response") from error.__cause__
 
 
-async def _once(content: bytes) -> AsyncIterator[bytes]:
-    yield content
-
-
-async def _nothing() -> AsyncIterator[bytes]:
+async def _empty_body() -> AsyncIterator[bytes]:
     return
     yield

@@ -1,47 +1,47 @@
-"""Relayed calls: an HTTP call that somebody makes is a job, and its answer is the job's result.
+"""Relayed calls: a caller's HTTP request becomes a job, and its response is the job's result.
 
-Three doors are built on this: rules that hand calls on to another service (surfaces/proxy), a queue
-before a language model's server (surfaces/foreman), a wrapper around an ASGI app (middleware).
+Three entry points are built on this package: proxy rules for another service (surfaces/proxy), a
+queue in front of a language model server (surfaces/foreman), and the ASGI middleware (middleware).
 
-**The call** (`call.py`). A door takes a request in (`relay/intake.py`): method, path and query as
-they were written, the headers it chose, the body. A small body is in the job's input, any other is
-an upload of the engine's, written away while it arrives. The answer is kept the same way, its body
-as the artifact `body` where it is not small. What concerns one connection only (hop-by-hop headers,
-framing, trailers) is never passed on, in neither direction (`headers.py`).
+**The call** (`call.py`). An entry point stores a request (`intake.py`): method, path and query as
+they were written, selected headers, the body. A small body is part of the job's input. A larger one
+is an upload, streamed to the blob store as it arrives. The response is stored the same way; a body
+that is not small becomes the artifact `body`. Data of a single connection (hop-by-hop headers,
+framing, trailers) is not passed on in either direction (`headers.py`).
 
-**The upstream** (`upstream.py`) is whoever answers in the end: given a call and its body, it gives
-the head of an answer and then its chunks. It says how it failed: *unreachable*, where nothing was
-sent, or *broken*, where something may have happened. Any complete answer is an answer, whatever its
-status. An upstream is HTTP (`http_upstream.py`), or an app in this process.
+**The upstream** (`upstream.py`) produces the response: given a call and its body, it yields the
+head of a response and then chunks. It reports two failures: *unreachable*, if nothing was sent, and
+*broken*, if something may have happened. A complete response is a response, whatever its status. An
+upstream is an HTTP service (`http_upstream.py`) or an app in this process.
 
-**The handler** (`relay/handler.py`) makes the call and decides what becomes of the job:
+**The handler** (`handler.py`) makes the call and decides the outcome of the attempt:
 
 - unreachable: back to the queue, and the attempt does not count;
-- a status that the terms name: another attempt, while there is one left; the last answer stands;
-- broken, or out of time: another attempt if the call may be repeated, else the job has failed;
-- once the first byte has gone to a caller who waits: nothing is tried again.
+- a status listed in the terms: another attempt while one is left; the last response is the result;
+- broken, or timed out: another attempt if the call is repeatable, otherwise the job fails;
+- once a byte of the response has reached a waiting caller: no further attempt.
 
-**The line** (`relay/server_socket.py`, `relay/client_socket.py`, `wire.py`). Who waits for an
-answer is in another process than the handler, and a store is no place for every chunk of a stream.
-So a process with waiting callers listens on a Unix socket in a folder that only its user can enter,
-and the job's input carries the socket's name. As soon as the upstream has answered with a head, the
-handler dials there with the ticket of its own job (`relay/socket_folder.py`), and what the upstream
-says goes two ways: down the line as it comes, and into the result. A slow reader slows the
-upstream. One who takes nothing for `STALL_S` counts as gone. If nobody answers at the other end
-(the caller has left, the process has ended, it is on another machine), the job goes on without it;
-whether a caller who hangs up takes the job along is the door's choice. The input names a socket and
-not a path, so nobody can make a worker dial anything else.
+**The socket** (`server_socket.py`, `client_socket.py`, `frames.py`). The caller waits in another
+process than the handler, and a store is not made for every chunk of a stream. So a process with
+waiting callers listens on a Unix socket, in a folder that only its user can enter, and the job's
+input names the socket. When the upstream sends a response head, the handler connects there with the
+token of its own job (`socket_folder.py`). From then on each chunk goes to the socket and into the
+result. A slow caller slows the upstream. A caller who reads nothing for `STALL_S` counts as
+disconnected. If nobody accepts the connection (the caller left, the process ended, or it is on
+another machine), the job continues without it. The entry point decides whether a disconnected
+caller cancels the job. The input holds a socket's name, not a path, so nobody can make a worker
+connect to anything else.
 
-**The answering** (`relay/responder.py`). Who waits gets what comes down the line; or, if the job
-ends and nobody has dialled, what was kept; or, when the door's patience runs out before there is a
-head, a 202 and the job's id. A stream that ends without its end is broken off where the caller sees
-it: the connection is closed without the end of the body. If the worker is lost behind it, the job
-is cancelled, for nobody could tell the caller of a second try.
+**The responder** (`responder.py`). A waiting caller gets the response from the socket; or, if the
+job finishes without a connection, the stored response; or, if the wait runs out before a head
+arrives, a 202 with the job's id. A stream that breaks is broken for the caller too: the connection
+is closed without the end of the body. If the worker is lost during a stream, the job is cancelled,
+because a second attempt could not reach the caller.
 
-**Secrets** (`relay/credentials.py`). Credentials in headers are encrypted for their job, or left
-out. A job whose caller came with a credential carries a keyed hash of it, and its answer is
-encrypted (of one that is not small, all but the file): every request about the job has to come with
-the same credential. The key is made from the server's pepper, which is not in the database. Fields
-of an input that are the relay's own (`Internal` in `call.py`) are rejected from everybody else. A
-fork by the owner gets them anew (`relay/fork.py`).
+**Secrets** (`credentials.py`). Credentials in headers are encrypted for their job, or dropped. A
+job whose caller sent a credential carries a keyed hash of it, and its response is encrypted (except
+for the artifact of a large one): every request about the job must come with the same credential.
+The key is derived from the server's pepper, which is not in the database. Fields of an input that
+only the relay writes (`Internal` in `call.py`) are rejected from anybody else. A fork by the owner
+gets them anew.
 """

@@ -1,4 +1,4 @@
-"""The end of a line where an answer comes from."""
+"""The worker's end of the socket: it sends the response to the process of the waiting caller."""
 
 from __future__ import annotations
 
@@ -7,72 +7,71 @@ import contextlib
 
 from coatcheck.relay import socket_folder
 from coatcheck.relay.call import ResponseHead
-from coatcheck.relay.frames import ACCEPTED, LONGEST, FrameType, frame, write_head
+from coatcheck.relay.frames import ACCEPTED, MAX_FRAME, FrameType, encode_frame, encode_head
 
-DIAL_S = 2.0
-# One who takes nothing for this long counts as gone.
+CONNECT_S = 2.0
+# A caller who reads nothing for this long counts as disconnected.
 STALL_S = 60.0
 
 
 class ClientSocket:
-    """A line to whoever waits for an answer. Saying something never fails: `is_open` tells."""
+    """A connection to the process of a waiting caller. Sending never raises: see `is_open`."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stall_s: float
     ) -> None:
-        self._reader = reader
         self._writer = writer
         self._stall_s = stall_s
-        # Nothing is ever said in this direction, but that the other end is gone.
-        self._hung_up = asyncio.create_task(reader.read(1))
+        # The other end sends nothing more, so a read that returns means that it disconnected.
+        self._disconnected = asyncio.create_task(reader.read(1))
         self.is_open = True
 
-    async def say(self, said: FrameType, content: bytes = b"") -> None:
-        """Say something, as fast as it is taken."""
+    async def send(self, frame_type: FrameType, content: bytes = b"") -> None:
+        """Send a frame, as fast as the other end reads."""
         if not self.is_open:
             return
-        if self._hung_up.done():
+        if self._disconnected.done():
             self.close()
             return
         try:
-            self._writer.write(frame(said, content))
+            self._writer.write(encode_frame(frame_type, content))
             async with asyncio.timeout(self._stall_s):
                 await self._writer.drain()
         except (OSError, TimeoutError):
             self.close()
 
-    async def chunk(self, content: bytes) -> None:
-        """Pass on a piece of the body."""
-        for start in range(0, len(content), LONGEST):
-            await self.say(FrameType.CHUNK, content[start : start + LONGEST])
+    async def send_chunk(self, content: bytes) -> None:
+        """Send a chunk of the body."""
+        for start in range(0, len(content), MAX_FRAME):
+            await self.send(FrameType.CHUNK, content[start : start + MAX_FRAME])
 
     def close(self) -> None:
-        """Hang up: what was said is still delivered."""
+        """Close the connection. Frames that were sent are still delivered."""
         self.is_open = False
-        self._hung_up.cancel()
+        self._disconnected.cancel()
         self._writer.close()
 
 
-async def dial(
+async def connect_to_caller(
     name: str | None, job_id: str, head: ResponseHead, stall_s: float = STALL_S
 ) -> ClientSocket | None:
-    """Dial the process that waits for the answer of a job, and say how it begins; None if nobody
-    waits. `name` is that of its socket.
+    """Connect to the process that waits for a job's response, and send the head; None if no process
+    waits. `name` is the name of its socket.
     """
-    place = None if name is None else socket_folder.folder()
-    if name is None or place is None:
+    folder = None if name is None else socket_folder.find_folder()
+    if name is None or folder is None:
         return None
-    path, ticket = place / name, socket_folder.ticket_of(place, name, job_id)
-    if ticket is None:
+    path, token = folder / name, socket_folder.make_token(folder, name, job_id)
+    if token is None:
         return None
     with contextlib.suppress(OSError, TimeoutError):
-        async with asyncio.timeout(DIAL_S):
+        async with asyncio.timeout(CONNECT_S):
             reader, writer = await asyncio.open_unix_connection(path)
-            writer.write(frame(FrameType.TICKET, ticket.encode()))
+            writer.write(encode_frame(FrameType.TOKEN, token.encode()))
             if await reader.read(1) != ACCEPTED:
                 writer.close()
                 return None
-        line = ClientSocket(reader, writer, stall_s)
-        await line.say(FrameType.HEAD, write_head(head))
-        return line
+        socket = ClientSocket(reader, writer, stall_s)
+        await socket.send(FrameType.HEAD, encode_head(head))
+        return socket
     return None

@@ -1,13 +1,12 @@
-"""What of a call is secret, and for whom.
+"""Encryption of a call's secrets, and ownership of its response.
 
-The key is derived from the pepper (crypto/pepper.py), which is apart from the database: whoever has
-that alone can neither use a credential that was handed on nor tell whether a guess is one. Every
-process that takes calls in or makes them needs the same pepper.
+The key is derived from the pepper (crypto/pepper.py), which is not in the database. Somebody who
+has only the database can neither use a stored credential nor verify a guess of one. Every process
+that stores or makes calls needs the same pepper.
 
-What is encrypted is bound to its job (`Binding`): tenant, rule, owner and job id are its associated
-data. So an encrypted text that is copied into another job cannot be decrypted there. A resumed job
-keeps its id, and goes on; for a fork by its owner the credentials are encrypted anew
-(relay/fork.py).
+Encrypted text is bound to its job (`Binding`): tenant, rule, owner and job id are its associated
+data. A copy in another job cannot be decrypted there. A resumed job keeps its id and continues. A
+fork has an id of its own, so `fork_input_for` encrypts the credentials again for it.
 """
 
 from __future__ import annotations
@@ -21,22 +20,29 @@ from typing import Any, NamedTuple
 from coatcheck.crypto.encryption import PREFIX, Keyring
 from coatcheck.crypto.pepper import pepper_for
 from coatcheck.errors import BlobDamaged, ConfigurationError, KeyMissing
-from coatcheck.model.job import OWNER_LABEL
-from coatcheck.relay.call import EncryptedPart, InlineBody, StoredResponse
-from coatcheck.relay.headers import CREDENTIALS, SECRET_ANSWERS, Pairs, split, value_of
+from coatcheck.model.job import OWNER_LABEL, Job
+from coatcheck.model.kind import ForkInput
+from coatcheck.relay.call import EncryptedPart, InlineBody, StoredCall, StoredResponse
+from coatcheck.relay.headers import (
+    CREDENTIALS,
+    SECRET_RESPONSE_HEADERS,
+    Pairs,
+    find_header,
+    split_headers,
+)
 from coatcheck.settings import Settings
 
-# The label by which a job says whose its answer is: <header>:<keyed hash of its value>.
+# The label that names the owner of a job's response: <header>:<keyed hash of its value>.
 OWNER = OWNER_LABEL
 _KEY_ID = "relay2"
-# Earlier versions bound what they encrypted to the rule alone.
+# Earlier versions bound encrypted text to the rule alone.
 _RULE_KEY_ID = "relay"
+# What decryption raises if the pepper has changed.
+DECRYPTION_ERRORS = (KeyMissing, BlobDamaged)
 
 
 class Binding(NamedTuple):
-    """What an encrypted text is for. It cannot be decrypted for anything else, so a copy of it in
-    another job is of no use.
-    """
+    """The associated data of encrypted text: it cannot be decrypted with any other."""
 
     tenant: str
     rule: str  # the kind of the job
@@ -48,115 +54,142 @@ class Binding(NamedTuple):
 
 
 class CallEncryption:
-    """Seals and opens what is secret of calls; `pepper` is asked when it is first needed."""
+    """Encrypts and decrypts the secrets of calls. `pepper` is called when it is first needed."""
 
     def __init__(self, pepper: Callable[[], bytes] | None = None) -> None:
         self._pepper = pepper or _not_configured
 
     def configure(self, settings: Settings) -> None:
-        """Take the pepper of a server with these settings, and make it where it is missing; raises
-        ConfigurationError where nothing could be kept secret.
+        """Use the pepper of a server with these settings, and create it if it is missing; raises
+        ConfigurationError if there can be none.
         """
         self._pepper = pepper_for(settings).read_or_make
-        self._keyring.encrypt("", "")  # which needs the pepper
+        self._keyring.encrypt("", "")  # fails now rather than at the first call
 
     @cached_property
     def _keyring(self) -> Keyring:
         keys = {_KEY_ID: b"relay jobs", _RULE_KEY_ID: b"relay credentials"}
-        return Keyring({key_id: self._derived(what) for key_id, what in keys.items()})
+        return Keyring({key_id: self._derive(purpose) for key_id, purpose in keys.items()})
 
-    def _derived(self, what: bytes) -> bytes:
-        return hmac.digest(self._pepper(), b"coatcheck " + what, "sha256")
+    def _derive(self, purpose: bytes) -> bytes:
+        return hmac.digest(self._pepper(), b"coatcheck " + purpose, "sha256")
 
     @cached_property
     def _owner_key(self) -> bytes:
-        return self._derived(b"relay owners")
+        return self._derive(b"relay owners")
 
     # --- credentials of a call
 
-    def encrypt(self, pairs: Pairs, binding: Binding) -> str | None:
+    def encrypt_headers(self, pairs: Pairs, binding: Binding) -> str | None:
         """Encrypt headers for one job; None if there are none."""
         return self._encrypt(json.dumps(pairs), binding) if pairs else None
 
-    def decrypt(self, sealed: str | None, binding: Binding, *, by_rule: bool = False) -> Pairs:
-        """Decrypt headers; raises KeyMissing, BlobDamaged. With `by_rule`, also headers that an
-        earlier version has bound to the rule alone: for inputs that no client can have written.
+    def decrypt_headers(
+        self, encrypted: str | None, binding: Binding, *, by_rule: bool = False
+    ) -> Pairs:
+        """Decrypt headers; raises KeyMissing, BlobDamaged. With `by_rule`, accept headers that an
+        earlier version bound to the rule alone; only for inputs that no client can have written.
         """
-        if sealed is None:
+        if encrypted is None:
             return []
-        text = self._decrypt(sealed, binding, by_rule=by_rule)
+        text = self._decrypt(encrypted, binding, by_rule=by_rule)
         return [(name, value) for name, value in json.loads(text)]
 
     def _encrypt(self, text: str, binding: Binding) -> str:
-        # Without its prefix: nobody but us is to take it for something that can be sealed anew.
+        # Without the prefix, `rekey` does not mistake it for text of the store's own keyring.
         return self._keyring.encrypt(text, str(binding)).removeprefix(PREFIX)
 
-    def _decrypt(self, sealed: str, binding: Binding, *, by_rule: bool) -> str:
-        if sealed.startswith(f"{_KEY_ID}:"):
-            return self._keyring.decrypt(PREFIX + sealed, str(binding))
-        if by_rule and sealed.startswith(f"{_RULE_KEY_ID}:"):
-            return self._keyring.decrypt(PREFIX + sealed, binding.rule)
-        raise BlobDamaged("the encrypted text is damaged")
+    def _decrypt(self, encrypted: str, binding: Binding, *, by_rule: bool) -> str:
+        if encrypted.startswith(f"{_KEY_ID}:"):
+            return self._keyring.decrypt(PREFIX + encrypted, str(binding))
+        if by_rule and encrypted.startswith(f"{_RULE_KEY_ID}:"):
+            return self._keyring.decrypt(PREFIX + encrypted, binding.rule)
+        raise BlobDamaged("the encrypted text of a call is not the one that was written")
 
     # --- owners
 
-    def owner_of(self, pairs: Pairs, names: Iterable[str] = CREDENTIALS) -> str | None:
-        """Return the mark of whoever makes a call; None where they came without a credential."""
+    def mark_owner(self, pairs: Pairs, names: Iterable[str] = CREDENTIALS) -> str | None:
+        """Return the mark of a call's owner; None if the caller sent no credential."""
         for name in names:
-            value = value_of(pairs, name)
+            value = find_header(pairs, name)
             if value is not None:
-                return f"{name}:{self._mark(name, value)}"
+                return f"{name}:{self._hash(name, value)}"
         return None
 
     def is_owner(self, owner: str | None, pairs: Pairs) -> bool:
-        """Tell whether a request comes with the credential that a mark was made of."""
+        """Return whether a request has the credential that a mark was made of."""
         if owner is None:
             return True
-        name, _, mark = owner.partition(":")
-        value = value_of(pairs, name)
-        return value is not None and hmac.compare_digest(self._mark(name, value), mark)
+        name, _, expected = owner.partition(":")
+        value = find_header(pairs, name)
+        return value is not None and hmac.compare_digest(self._hash(name, value), expected)
 
-    def _mark(self, name: str, value: str) -> str:
-        said = f"{name}\0{value}".encode("latin-1", "replace")
-        return hmac.digest(self._owner_key, said, "sha256").hex()
+    def _hash(self, name: str, value: str) -> str:
+        content = f"{name}\0{value}".encode("latin-1", "replace")
+        return hmac.digest(self._owner_key, content, "sha256").hex()
 
-    # --- answers
+    # --- responses
 
-    def closed(self, answer: StoredResponse, binding: Binding, *, owned: bool) -> StoredResponse:
-        """Return an answer as it is kept: if it is for one caller only, all but its status is
-        encrypted, else what is secret in it.
+    def encrypt_response(
+        self, response: StoredResponse, binding: Binding, *, owned: bool
+    ) -> StoredResponse:
+        """Encrypt a response: everything but its status if it has an owner, otherwise its secret
+        headers.
         """
         clear: Pairs
-        clear, secret = ([], list(answer.headers)) if owned else _split(answer)
-        body = answer.body if owned else None
+        clear, secret = ([], list(response.headers)) if owned else _split_response(response)
+        body = response.body if owned else None
         if not secret and body is None:
-            return answer
-        sealed = EncryptedPart(headers=secret, body=body).model_dump_json()
-        kept: dict[str, Any] = {"headers": clear, "sealed": self._encrypt(sealed, binding)}
+            return response
+        part = EncryptedPart(headers=secret, body=body).model_dump_json()
+        update: dict[str, Any] = {"headers": clear, "sealed": self._encrypt(part, binding)}
         if owned:
-            kept["body"] = None
-        return answer.model_copy(update=kept)
+            update["body"] = None
+        return response.model_copy(update=update)
 
-    def opened(self, answer: StoredResponse, binding: Binding) -> StoredResponse:
-        """Return an answer as it was; raises KeyMissing, BlobDamaged. Only a worker writes answers,
-        so one that an earlier version has kept can be read, too.
+    def decrypt_response(self, response: StoredResponse, binding: Binding) -> StoredResponse:
+        """Decrypt a response; raises KeyMissing, BlobDamaged. Only a worker writes responses, so
+        those that an earlier version bound to the rule are accepted.
         """
-        if answer.sealed is None:
-            return answer
-        text = self._decrypt(answer.sealed, binding, by_rule=True)
-        found = EncryptedPart.model_validate_json(text)
-        body: InlineBody | None = answer.body if answer.body is not None else found.body
-        headers = [*answer.headers, *found.headers]
-        return answer.model_copy(update={"headers": headers, "body": body, "sealed": None})
+        if response.sealed is None:
+            return response
+        text = self._decrypt(response.sealed, binding, by_rule=True)
+        part = EncryptedPart.model_validate_json(text)
+        body: InlineBody | None = response.body if response.body is not None else part.body
+        headers = [*response.headers, *part.headers]
+        return response.model_copy(update={"headers": headers, "body": body, "sealed": None})
+
+
+def fork_input_for(
+    call_type: type[StoredCall], encryption: Callable[[], CallEncryption], surface: str
+) -> ForkInput:
+    """Return the `fork_input` of a kind whose jobs are relayed calls of a surface.
+
+    Only the owner of a job can fork it (http/auth/readers.py). If the fork repeats the call of its
+    source, the credentials are decrypted and encrypted again for the fork. If the owner wrote
+    another input, the call is made without credentials. In both cases the response is for the same
+    owner, and no caller waits for it.
+    """
+
+    def fork_input(text: str, source: Job, fork_id: str, by_client: bool) -> str:
+        call = call_type.model_validate_json(text)
+        owner = source.labels.get(OWNER)
+        credentials = None
+        if call.credentials is not None and not by_client:
+            binding = Binding(source.tenant, source.kind, source.id, call.owner)
+            by_rule = source.surface == surface
+            pairs = encryption().decrypt_headers(call.credentials, binding, by_rule=by_rule)
+            for_fork = binding._replace(job_id=fork_id, owner=owner)
+            credentials = encryption().encrypt_headers(pairs, for_fork)
+        internal = {"credentials": credentials, "owner": owner, "owned": False, "line": None}
+        return call.model_copy(update=internal).model_dump_json()
+
+    return fork_input
 
 
 def _not_configured() -> bytes:
-    raise ConfigurationError("a surface is configured before it is served: configure(settings)")
+    raise ConfigurationError("the surface is not configured: call configure(settings) first")
 
 
-def _split(answer: StoredResponse) -> tuple[Pairs, Pairs]:
-    return split(list(answer.headers), SECRET_ANSWERS)
-
-
-# What opening may raise where the pepper is another than it was.
-Unreadable = (KeyMissing, BlobDamaged)
+def _split_response(response: StoredResponse) -> tuple[Pairs, Pairs]:
+    return split_headers(list(response.headers), SECRET_RESPONSE_HEADERS)

@@ -1,10 +1,11 @@
-"""What is said on a line, in frames: one byte for what it is, four for how long, and that much.
+"""The protocol of the socket between a worker and the process of a waiting caller.
 
-The one who dials begins with `TICKET`. If somebody waits for that call, they answer with one byte,
-`ACCEPTED`, else the line is closed: so the one who dials knows whether there is anybody. Then come
-one `HEAD` (JSON: status and headers), any number of `CHUNK`s, and `END`, or `BROKE` where the
-upstream broke off. A line that closes without either was lost. Nothing else is said in the other
-direction: whoever listens no more closes the line.
+A frame is one byte for its type, four bytes for its length, and the content. The worker connects
+and sends `TOKEN`. If a caller waits for that call, the other end replies with one byte, `ACCEPTED`;
+otherwise it closes the connection, so the worker learns whether anybody waits. The worker then
+sends one `HEAD` (JSON: status and headers), any number of `CHUNK`s, and `END`; or `BROKEN` if the
+upstream broke. A connection that closes without either was lost. Nothing else is sent in the other
+direction: a caller who leaves closes the connection.
 """
 
 from __future__ import annotations
@@ -18,53 +19,53 @@ from typing import NamedTuple
 from coatcheck.relay.call import ResponseHead
 
 _HEADER = struct.Struct(">BI")
-LONGEST = 1024 * 1024
+MAX_FRAME = 1024 * 1024
 ACCEPTED = b"\x06"
 
 
 class FrameType(IntEnum):
-    """What a frame is."""
+    """The type of a frame."""
 
-    TICKET = 1
+    TOKEN = 1
     HEAD = 2
     CHUNK = 3
     END = 4
-    BROKE = 5
+    BROKEN = 5
 
 
 class Frame(NamedTuple):
-    """One thing that was said."""
+    """A decoded frame."""
 
-    said: FrameType
+    type: FrameType
     content: bytes
 
 
 class SocketBroken(Exception):
-    """The line closed, or carries what is no frame."""
+    """The connection closed, or carried invalid data."""
 
 
-def frame(said: FrameType, content: bytes = b"") -> bytes:
-    """Write a frame."""
-    return _HEADER.pack(said, len(content)) + content
+def encode_frame(frame_type: FrameType, content: bytes = b"") -> bytes:
+    """Encode a frame."""
+    return _HEADER.pack(frame_type, len(content)) + content
 
 
 async def read_frame(reader: asyncio.StreamReader) -> Frame:
     """Read a frame; raises SocketBroken."""
     try:
-        kind, length = _HEADER.unpack(await reader.readexactly(_HEADER.size))
-        if length > LONGEST:
+        frame_type, length = _HEADER.unpack(await reader.readexactly(_HEADER.size))
+        if length > MAX_FRAME:
             raise SocketBroken
-        return Frame(FrameType(kind), await reader.readexactly(length) if length else b"")
+        return Frame(FrameType(frame_type), await reader.readexactly(length) if length else b"")
     except (asyncio.IncompleteReadError, OSError, ValueError) as error:
         raise SocketBroken from error
 
 
-def write_head(head: ResponseHead) -> bytes:
-    """Write how an answer begins."""
+def encode_head(head: ResponseHead) -> bytes:
+    """Encode the head of a response."""
     return json.dumps([head.status, head.headers]).encode()
 
 
-def read_head(content: bytes) -> ResponseHead:
-    """Read what `write_head` wrote."""
+def decode_head(content: bytes) -> ResponseHead:
+    """Decode the head of a response; raises ValueError, TypeError."""
     status, headers = json.loads(content)
     return ResponseHead(status, [(name, value) for name, value in headers])

@@ -1,4 +1,4 @@
-"""Taking a request in: what of it is kept, and how."""
+"""Storing a caller's request: which parts are stored, and how."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from coatcheck.relay.headers import (
     CREDENTIALS,
     MORE_CREDENTIALS,
     Pairs,
-    for_upstream,
-    pairs_of,
-    split,
+    decode_headers,
+    headers_to_forward,
+    split_headers,
 )
 
-LARGEST_BODY = LARGEST_ARTIFACT
+MAX_BODY = LARGEST_ARTIFACT
 _PRINTABLE = frozenset(map(chr, range(0x21, 0x7F)))
 
 
 @dataclass(frozen=True, slots=True)
 class IntakeOptions:
-    """What a door keeps of the requests it takes in."""
+    """What an entry point stores of a request."""
 
-    name: str  # the kind's: what is sealed is bound to it
-    headers: frozenset[str] | None = None  # in lower case; None: all that may be passed on
+    name: str  # the kind, to which encrypted text is bound
+    headers: frozenset[str] | None = None  # in lower case; None: all that may be forwarded
     credentials: Literal["seal", "drop"] = "seal"
-    # Headers that are credentials, beside those that always are.
+    # Credential headers beyond the well-known ones.
     secret: frozenset[str] = frozenset()
-    largest_body: int = LARGEST_BODY
+    max_body: int = MAX_BODY
 
     @property
     def owner_names(self) -> Sequence[str]:
-        """The headers that an owner is told by: the first that is there counts."""
+        """The headers that identify an owner: the first one present counts."""
         return (*CREDENTIALS, *sorted(self.secret))
 
     @property
@@ -58,24 +58,25 @@ class IntakeOptions:
 
 
 class StoredRequest(NamedTuple):
-    """A request that was taken in and is not a job yet."""
+    """A request that is stored but is not a job yet."""
 
     tenant: str
     kind: str
     call: StoredCall  # without its internal fields
-    secret: Pairs  # headers that are credentials, in clear
-    labels: dict[str, str]  # for the job: who may have its answer
-    fingerprint: list[str]  # what has to be the same for it to be the same request again
+    secret: Pairs  # credential headers, in clear
+    labels: dict[str, str]  # for the job: the owner of its response
+    fingerprint: list[str]  # equal for a repeated request
 
-    def submission(
-        self, secrecy: CallEncryption, job_id: str, line: str | None = None
+    def to_submission(
+        self, encryption: CallEncryption, job_id: str, socket: str | None = None
     ) -> Submission:
-        """Return the job that it becomes, under this id; `line` is the socket of the process in
-        which the caller waits.
+        """Return the submission of its job, with this id. `socket` names the socket of the process
+        in which the caller waits.
         """
         owner = self.labels.get(OWNER)
-        sealed = secrecy.encrypt(self.secret, Binding(self.tenant, self.kind, job_id, owner))
-        internal = {"credentials": sealed, "owner": owner, "line": line}
+        binding = Binding(self.tenant, self.kind, job_id, owner)
+        credentials = encryption.encrypt_headers(self.secret, binding)
+        internal = {"credentials": credentials, "owner": owner, "line": socket}
         return Submission(
             self.kind,
             self.call.model_copy(update=internal).model_dump_json(),
@@ -86,118 +87,120 @@ class StoredRequest(NamedTuple):
         )
 
 
-async def take(
+async def store_request(
     request: Request,
     engine: Engine,
     tenant: str,
-    keeps: IntakeOptions,
-    secrecy: CallEncryption,
+    options: IntakeOptions,
+    encryption: CallEncryption,
     *,
     path: str | None = None,
     content: bytes | None = None,
 ) -> StoredRequest:
-    """Read a request; raises the 4xx that fits what is wrong with it. With a `path` or a `content`
-    these take the place of its own, which is not read then.
+    """Store a request; raises the 4xx that fits. `path` and `content` replace the request's own
+    path and body, which is then not read.
     """
-    asked = path or _path_of(request)
+    call_path = path or _read_path(request)
     key = read_key(request)
-    pairs = headers_of(request, engine)
-    clear, secret = split(for_upstream(pairs, keeps.headers), keeps.credential_names)
-    # Whoever has a credential owns the answer, even where the upstream is not told of it.
-    owner = secrecy.owner_of(pairs, keeps.owner_names)
+    pairs = caller_headers(request, engine)
+    clear, secret = split_headers(
+        headers_to_forward(pairs, options.headers), options.credential_names
+    )
+    # A caller with a credential owns the response, even if the upstream does not get it.
+    owner = encryption.mark_owner(pairs, options.owner_names)
     try:
-        call = StoredCall(method=request.method, path=asked, headers=clear, idempotency_key=key)
+        call = StoredCall(method=request.method, path=call_path, headers=clear, idempotency_key=key)
     except ValidationError:
-        raise HTTPException(400, "the path or a header is not one that can be handed on") from None
-    body, upload, size, sha256 = await _body(request, engine, tenant, keeps, content)
+        raise HTTPException(400, "the path or a header cannot be forwarded") from None
+    body, upload, size, sha256 = await _store_body(request, engine, tenant, options, content)
     call = call.model_copy(update={"body": body, "upload": upload, "size": size})
     labels = {} if owner is None else {OWNER: owner}
-    handed_on = secret if keeps.credentials == "seal" else []
-    fingerprint = [request.method, asked, sha256]
-    return StoredRequest(tenant, keeps.name, call, handed_on, labels, fingerprint)
+    forwarded = secret if options.credentials == "seal" else []
+    fingerprint = [request.method, call_path, sha256]
+    return StoredRequest(tenant, options.name, call, forwarded, labels, fingerprint)
 
 
-async def give_up(engine: Engine, taken: StoredRequest) -> None:
-    """Remove what was taken in for a request that became no job; what fails is left to the sweep,
-    which comes for uploads that no job has taken over.
+async def discard_request(engine: Engine, stored: StoredRequest) -> None:
+    """Delete the upload of a request that became no job. If that fails, the sweep deletes it later,
+    as any upload that no job uses.
     """
-    if taken.call.upload is not None:
+    if stored.call.upload is not None:
         with contextlib.suppress(NotFound, StoreError):
-            await engine.uploads.delete(taken.call.upload.upload, taken.tenant)
+            await engine.uploads.delete(stored.call.upload.upload, stored.tenant)
 
 
-def headers_of(request: Request, engine: Engine) -> Pairs:
-    """Return a request's headers without the key to this server, where it needs one."""
+def caller_headers(request: Request, engine: Engine) -> Pairs:
+    """Return a request's headers without the key to this server, if it needs one."""
     raw = request.scope["headers"]
     token = token_of(dict(raw)) if engine.authenticator.needs_key else None
-    pairs = pairs_of(raw)
+    pairs = decode_headers(raw)
     if token is None:
         return pairs
-    ours = token.decode("latin-1")
+    own_key = token.decode("latin-1")
     return [
         (name, value)
         for name, value in pairs
         if not (
-            (name == "x-api-key" and value == ours)
-            or (name == "authorization" and value[7:].strip() == ours)
+            (name == "x-api-key" and value == own_key)
+            or (name == "authorization" and value[7:].strip() == own_key)
         )
     ]
 
 
-def _path_of(request: Request) -> str:
+def _read_path(request: Request) -> str:
     scope = request.scope
     raw = scope.get("raw_path") or scope["path"].encode()
     query = scope["query_string"]
     path: str = (raw + b"?" + query if query else raw).decode("latin-1")
     if not _PRINTABLE.issuperset(path):
-        raise HTTPException(400, "the path has characters that have to be percent-encoded")
-    if leads_elsewhere(scope["path"]):
-        raise HTTPException(400, "the path has a segment that leads elsewhere: . or ..")
+        raise HTTPException(400, "the path has characters that must be percent-encoded")
+    if has_dot_segment(scope["path"]):
+        raise HTTPException(400, "the path has a dot segment: . or ..")
     return path
 
 
-def leads_elsewhere(path: str) -> bool:
-    """Tell whether a decoded path has what the other end may take for a way up, out of what was
-    asked for here.
+def has_dot_segment(path: str) -> bool:
+    """Return whether a decoded path has a segment that the upstream may resolve to another path
+    than the one that was checked.
     """
     segments = path.replace("\\", "/").split("/")
     return any(segment.partition(";")[0] in (".", "..") for segment in segments)
 
 
-async def _body(
-    request: Request, engine: Engine, tenant: str, keeps: IntakeOptions, content: bytes | None
+async def _store_body(
+    request: Request, engine: Engine, tenant: str, options: IntakeOptions, content: bytes | None
 ) -> tuple[InlineBody | None, Upload | None, int, str]:
     if content is None:
-        check_declared_length(request, keeps.largest_body)
-        begun, rest = await _beginning(stream_body(request))
+        check_declared_length(request, options.max_body)
+        start, rest = await _read_start(stream_body(request))
     else:
-        begun, rest = content, None
-    if rest is not None or len(begun) > INLINE_BODY:
-        pieces = _joined(begun, rest)
+        start, rest = content, None
+    if rest is not None or len(start) > INLINE_BODY:
+        pieces = _join(start, rest)
         try:
-            taken = await engine.uploads.receive(pieces, tenant=tenant, limit=keeps.largest_body)
+            received = await engine.uploads.receive(pieces, tenant=tenant, limit=options.max_body)
         except TooLarge:
-            raise body_too_large(keeps.largest_body) from None
-        stored = taken.upload
-        return None, Upload(upload=stored.id), stored.size, stored.sha256
-    sha256 = hashlib.sha256(begun).hexdigest()
-    return (InlineBody.of(begun) if begun else None), None, len(begun), sha256
+            raise body_too_large(options.max_body) from None
+        upload = received.upload
+        return None, Upload(upload=upload.id), upload.size, upload.sha256
+    sha256 = hashlib.sha256(start).hexdigest()
+    return (InlineBody.of(start) if start else None), None, len(start), sha256
 
 
-async def _beginning(
+async def _read_start(
     pieces: AsyncIterator[bytes],
 ) -> tuple[bytes, AsyncIterator[bytes] | None]:
-    """Return a body's beginning, and the rest where it is not small."""
-    begun = bytearray()
+    """Return the start of a body, and an iterator over the rest if the body is not small."""
+    start = bytearray()
     async for piece in pieces:
-        begun += piece
-        if len(begun) > INLINE_BODY:
-            return bytes(begun), pieces
-    return bytes(begun), None
+        start += piece
+        if len(start) > INLINE_BODY:
+            return bytes(start), pieces
+    return bytes(start), None
 
 
-async def _joined(begun: bytes, rest: AsyncIterator[bytes] | None) -> AsyncIterator[bytes]:
-    yield begun
+async def _join(start: bytes, rest: AsyncIterator[bytes] | None) -> AsyncIterator[bytes]:
+    yield start
     if rest is not None:
         async for piece in rest:
             yield piece

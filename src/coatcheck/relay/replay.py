@@ -1,4 +1,4 @@
-"""Answers on their way out: as they come down a line, and as they were kept."""
+"""Sending a response to the caller: streamed from the socket, or replayed from storage."""
 
 from __future__ import annotations
 
@@ -17,142 +17,150 @@ from coatcheck.model.job import Job
 from coatcheck.relay.call import BODY, ResponseHead, StoredResponse
 from coatcheck.relay.credentials import Binding, CallEncryption
 from coatcheck.relay.frames import SocketBroken
-from coatcheck.relay.headers import Pairs, raw_of
+from coatcheck.relay.headers import Pairs, encode_headers
 from coatcheck.relay.server_socket import PendingCall, UpstreamBroke
 
 log = logging.getLogger(__name__)
 
 JOB = "coatcheck-job"
 _BODILESS = frozenset({204, 304})
-# Beside a policy of the upstream's own: a browser applies both.
+# Added to a policy of the upstream: a browser applies both.
 SANDBOXED = ("content-security-policy", "sandbox")
-# The server says these of its own answers.
-_SERVERS = frozenset({"date"})
+# Our own server adds these.
+_SERVER_HEADERS = frozenset({"date"})
 
 
-def sent_headers(head: ResponseHead, job: Job, extra: Pairs, length: int | None = None) -> Pairs:
-    """Return the headers of an answer as it is sent on; `length` is that of the body, where it is
-    known by another way than the upstream's word.
+def response_headers(
+    head: ResponseHead, job: Job, extra: Pairs, length: int | None = None
+) -> Pairs:
+    """Return the headers to send to the caller. `length` is the length of the body, if it is known
+    from another source than the upstream's header.
     """
-    dropped = _SERVERS
+    dropped = _SERVER_HEADERS
     if length is not None or head.status in _BODILESS:
         dropped = dropped | {"content-length"}
-    kept = [(name, value) for name, value in head.headers if name not in dropped]
+    pairs = [(name, value) for name, value in head.headers if name not in dropped]
     if length is not None and head.status not in _BODILESS:
-        kept.append(("content-length", str(length)))
-    return [*kept, (JOB, job.id), *extra]
+        pairs.append(("content-length", str(length)))
+    return [*pairs, (JOB, job.id), *extra]
 
 
 class StreamedResponse(Response):
-    """An answer as it comes down a line. One that breaks off is not ended: the server closes the
-    connection without the end of the body, which every client can tell.
+    """A response streamed from the socket. If it breaks, the server closes the connection without
+    the end of the body, which every client can detect.
     """
 
     def __init__(
         self,
-        expected: PendingCall,
+        call: PendingCall,
         head: ResponseHead,
         headers: Pairs,
         *,
-        gone: asyncio.Task[None],
+        disconnected: asyncio.Task[None],
         stall_s: float,
-        on_gone: Callable[[], Awaitable[Any]],
+        on_disconnect: Callable[[], Awaitable[Any]],
         on_lost: Callable[[], Awaitable[Any]],
     ) -> None:
         self.status_code = head.status
-        self.raw_headers = raw_of(headers)
+        self.raw_headers = encode_headers(headers)
         self.background = None
-        self._expected = expected
-        self._gone = gone
+        self._call = call
+        self._disconnected = disconnected
         self._stall_s = stall_s
-        self._on_gone = on_gone
+        self._on_disconnect = on_disconnect
         self._on_lost = on_lost
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send it."""
-        passing = asyncio.create_task(self._pass_on(send))
+        """Send the response."""
+        sending = asyncio.create_task(self._send(send))
         try:
-            await asyncio.wait({passing, self._gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not passing.done():
-                await self._on_gone()
+            await asyncio.wait({sending, self._disconnected}, return_when=asyncio.FIRST_COMPLETED)
+            if not sending.done():
+                await self._on_disconnect()
             else:
-                passing.result()
+                sending.result()
         except UpstreamBroke:
-            log.info("an answer broke off")
+            log.info("upstream response broke off")
         except SocketBroken:
-            log.warning("an answer was lost with its worker")
+            log.warning("worker lost while its response was streamed")
             await self._on_lost()
         except TimeoutError:
-            log.info("a caller took nothing any more")
-            await self._on_gone()
+            log.info("caller stalled")
+            await self._on_disconnect()
         finally:
-            passing.cancel()
-            self._gone.cancel()
-            self._expected.hang_up()
+            sending.cancel()
+            self._disconnected.cancel()
+            self._call.close()
 
-    async def _pass_on(self, send: Send) -> None:
+    async def _send(self, send: Send) -> None:
         head = {"type": "http.response.start", "status": self.status_code}
         await send({**head, "headers": self.raw_headers})
-        async for chunk in self._expected.chunks():
+        async for chunk in self._call.chunks():
             async with asyncio.timeout(self._stall_s):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
 
 class ReplayedResponse(Response):
-    """An answer as it was kept. It is replayed on our origin, so it is sandboxed: a browser runs no
-    script of it that could call this server with its user's key.
+    """A stored response. It is replayed on our origin, so it is sandboxed: a browser runs no script
+    of it that could call this server with its user's key.
     """
 
-    def __init__(self, status: int, headers: Pairs, pieces: AsyncIterator[bytes] | bytes) -> None:
+    def __init__(self, status: int, headers: Pairs, body: AsyncIterator[bytes] | bytes) -> None:
         self.status_code = status
-        self.raw_headers = raw_of([*headers, SANDBOXED])
+        self.raw_headers = encode_headers([*headers, SANDBOXED])
         self.background = None
-        self._pieces = pieces
+        self._body = body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send it."""
+        """Send the response."""
         head = {"type": "http.response.start", "status": self.status_code}
         await send({**head, "headers": self.raw_headers})
-        if isinstance(self._pieces, bytes):
-            await send({"type": "http.response.body", "body": self._pieces})
+        if isinstance(self._body, bytes):
+            await send({"type": "http.response.body", "body": self._body})
             return
-        async for piece in self._pieces:
+        async for piece in self._body:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
 
-async def read_answer(engine: Engine, job: Job, secrecy: CallEncryption) -> StoredResponse:
-    """Return the answer that a job has kept, opened; raises KeyMissing, BlobDamaged, BlobGone."""
-    answer = StoredResponse.model_validate_json(
+async def read_response(engine: Engine, job: Job, encryption: CallEncryption) -> StoredResponse:
+    """Return a job's stored response, decrypted; raises KeyMissing, BlobDamaged, BlobGone."""
+    response = StoredResponse.model_validate_json(
         await engine.payload_store.read(job.result or "null")
     )
-    return secrecy.opened(answer, answer_binding(job))
+    return encryption.decrypt_response(response, response_binding(job))
 
 
-def answer_binding(job: Job) -> Binding:
-    """Return what the encrypted part of a job's answer is bound to."""
+def response_binding(job: Job) -> Binding:
+    """Return the binding of the encrypted part of a job's response."""
     return Binding(job.tenant, job.kind, job.id)
 
 
-async def body_of(engine: Engine, job: Job, answer: StoredResponse) -> AsyncIterator[bytes] | bytes:
-    """Return the body of an answer that was kept: itself where it is small, else its pieces."""
-    if not answer.artifact:
-        return b"" if answer.body is None else answer.body.content
+async def open_body(
+    engine: Engine, job: Job, response: StoredResponse
+) -> AsyncIterator[bytes] | bytes:
+    """Return the body of a stored response: the bytes if it is small, otherwise its pieces."""
+    if not response.artifact:
+        return b"" if response.body is None else response.body.content
     for artifact in job.artifacts:
         if artifact.name == BODY:
             return await engine.payload_store.stream(artifact)
-    raise BlobGone(f"the answer of job {job.id} is not there any more")
+    raise BlobGone(f"the response of job {job.id} no longer exists")
 
 
-async def answer_kept(
-    engine: Engine, request: Request, job: Job, secrecy: CallEncryption, extra: Pairs | None = None
+async def replay_response(
+    engine: Engine,
+    request: Request,
+    job: Job,
+    encryption: CallEncryption,
+    extra: Pairs | None = None,
 ) -> Response:
-    """Answer with what a job has kept, as the upstream answered it."""
-    answer = await read_answer(engine, job, secrecy)
-    head = ResponseHead(answer.status, list(answer.headers))
+    """Return a job's stored response, as the upstream sent it."""
+    stored = await read_response(engine, job, encryption)
+    head = ResponseHead(stored.status, list(stored.headers))
     is_head = request.method == "HEAD"
-    pieces = b"" if is_head else await body_of(engine, job, answer)
-    # An answer to HEAD has the length of what it has not: only such a request gets it as it is.
-    length = None if is_head and not answer.size else answer.size
-    return ReplayedResponse(answer.status, sent_headers(head, job, extra or [], length), pieces)
+    body = b"" if is_head else await open_body(engine, job, stored)
+    # A response to HEAD declares a length without a body; only a HEAD request gets it unchanged.
+    length = None if is_head and not stored.size else stored.size
+    return ReplayedResponse(stored.status, response_headers(head, job, extra or [], length), body)

@@ -1,7 +1,7 @@
-"""Answering whoever makes a call: with what comes down the line, with what was kept, or with 202.
+"""Responding to the caller of a relayed call: with the streamed response, the stored one, or a 202.
 
-`Reception.receive` is the whole of it for a door: it takes a line for the call, has the door submit
-it, waits as long as the door's manners say, and returns the response.
+An entry point calls `Responder.respond`. It registers the call at the socket, has the entry point
+submit the job, waits as long as the options say, and returns the response.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from coatcheck.relay.credentials import OWNER, CallEncryption
 from coatcheck.relay.frames import SocketBroken
 from coatcheck.relay.handler import OnHangup
 from coatcheck.relay.headers import Pairs
-from coatcheck.relay.intake import StoredRequest, give_up
-from coatcheck.relay.replay import StreamedResponse, answer_kept, sent_headers
+from coatcheck.relay.intake import StoredRequest, discard_request
+from coatcheck.relay.replay import StreamedResponse, replay_response, response_headers
 from coatcheck.relay.server_socket import PendingCall, SocketServer
 
 FOREVER_S = 10 * 365 * 86_400.0
@@ -40,192 +40,196 @@ Submit = Callable[[Submission], Awaitable[Submitted]]
 
 
 class CallerWait(NamedTuple):
-    """How long a caller waits for an answer, and what to say of its wishes."""
+    """How long a caller waits for a response, and the headers that confirm its preference."""
 
-    seconds: float | None  # None: as long as it takes
+    seconds: float | None  # None: without limit
     headers: Pairs
 
 
-def wait_of(request: Request, usual_s: float | None) -> CallerWait:
-    """Return how long a caller waits: as it prefers, within bounds, else as is usual here."""
+def read_caller_wait(request: Request, default_s: float | None) -> CallerWait:
+    """Return how long a caller waits: as its `Prefer` header says, within bounds, or the
+    default.
+    """
     preference = read_preference(request)
-    said = [(name.lower(), value) for name, value in preference.headers.items()]
+    headers = [(name.lower(), value) for name, value in preference.headers.items()]
     if "wait=" in preference.applied:
-        longest = MAX_WAIT_S if usual_s is None else max(MAX_WAIT_S, usual_s)
-        return CallerWait(min(float(preference.wait_s), longest), said)
+        longest = MAX_WAIT_S if default_s is None else max(MAX_WAIT_S, default_s)
+        return CallerWait(min(float(preference.wait_s), longest), headers)
     if "respond-async" in preference.applied:
-        return CallerWait(0.0, said)
-    return CallerWait(usual_s, said)
+        return CallerWait(0.0, headers)
+    return CallerWait(default_s, headers)
 
 
-def failed_as_problem(job: Job) -> Response:
-    """Tell somebody who waited that there is no answer."""
+def failure_problem(job: Job) -> Response:
+    """Return the problem document for a caller whose job ended without a response."""
     extra = {"job": job.id}
     headers = {"Coatcheck-Job": job.id}
     if job.state is State.CANCELLED:
-        words = f"job {job.id} was cancelled"
-        return problem_response(503, "job-cancelled", words, extra=extra, headers=headers)
+        message = f"job {job.id} was cancelled"
+        return problem_response(503, "job-cancelled", message, extra=extra, headers=headers)
     code = "job-failed" if job.error is None else job.error.code
-    late = job.reason is Reason.TIMEOUT or code == "upstream-timeout"
-    said = "no error was kept" if job.error is None else job.error.message
-    return problem_response(504 if late else 502, code, said, extra=extra, headers=headers)
+    timed_out = job.reason is Reason.TIMEOUT or code == "upstream-timeout"
+    message = "no error was recorded" if job.error is None else job.error.message
+    return problem_response(504 if timed_out else 502, code, message, extra=extra, headers=headers)
 
 
 @dataclass(frozen=True, slots=True)
 class ResponderOptions:
-    """How a door treats those who wait."""
+    """How an entry point treats waiting callers."""
 
-    accepted: Callable[[Job, Pairs], Response]  # 202: come back later
-    failed: Callable[[Job], Response] = failed_as_problem
+    accepted: Callable[[Job, Pairs], Response]  # builds the 202
+    failed: Callable[[Job], Response] = failure_problem
     on_hangup: OnHangup = "continue"
     stall_s: float = STALL_S
 
 
 class Responder:
-    """Where the callers of one process wait."""
+    """Responds to the callers of one process."""
 
-    def __init__(self, secrecy: CallEncryption) -> None:
-        self.secrecy = secrecy
-        self._switchboard = SocketServer()
+    def __init__(self, encryption: CallEncryption) -> None:
+        self.encryption = encryption
+        self._sockets = SocketServer()
 
-    async def receive(
+    async def respond(
         self,
         request: Request,
         engine: Engine,
-        taken: StoredRequest,
+        stored: StoredRequest,
         submit: Submit,
         wait: CallerWait,
-        manners: ResponderOptions,
+        options: ResponderOptions,
     ) -> Response:
-        """Make a job of a call, and answer its caller."""
+        """Submit a stored request as a job, and return the response for its caller."""
         job_id = engine.new_id()
-        expected = None
+        pending = None
         if wait.seconds is None or wait.seconds > 0:
-            expected = await self._switchboard.expect(job_id)
-        line = None if expected is None else expected.socket
-        waiting = _Waiting(request, engine, self.secrecy, wait, manners, expected)
+            pending = await self._sockets.register(job_id)
+        socket = None if pending is None else pending.socket
+        caller = _WaitingCaller(request, engine, self.encryption, wait, options, pending)
         try:
-            asked = taken.submission(self.secrecy, job_id, line)
-            job = await _submitted(engine, taken, submit, asked)
-            return await waiting.answer(job)
+            submission = stored.to_submission(self.encryption, job_id, socket)
+            job = await _submit_stored(engine, stored, submit, submission)
+            return await caller.wait_for_response(job)
         finally:
-            waiting.leave()
+            caller.close()
 
 
-async def _submitted(
-    engine: Engine, taken: StoredRequest, submit: Submit, asked: Submission
+async def _submit_stored(
+    engine: Engine, stored: StoredRequest, submit: Submit, submission: Submission
 ) -> Job:
-    """Make a job of a call; what was taken in for one that became none is removed."""
+    """Submit a stored request, and delete it if it became no job."""
     try:
-        [job], replayed = await submit(asked)
+        [job], replayed = await submit(submission)
     except BaseException:
-        await asyncio.shield(give_up(engine, taken))
+        await asyncio.shield(discard_request(engine, stored))
         raise
     if replayed:
-        await give_up(engine, taken)
-        if job.labels.get(OWNER) != asked.labels.get(OWNER):
+        await discard_request(engine, stored)
+        if job.labels.get(OWNER) != submission.labels.get(OWNER):
             raise KeyReused("this idempotency key was used for another request")
     return job
 
 
-class _Waiting:
-    """One caller who waits."""
+class _WaitingCaller:
+    """One caller who waits for a response."""
 
     def __init__(
         self,
         request: Request,
         engine: Engine,
-        secrecy: CallEncryption,
+        encryption: CallEncryption,
         wait: CallerWait,
-        manners: ResponderOptions,
-        expected: PendingCall | None,
+        options: ResponderOptions,
+        pending: PendingCall | None,
     ) -> None:
         self._request = request
         self._engine = engine
-        self._secrecy = secrecy
+        self._encryption = encryption
         self._wait = wait
-        self._manners = manners
-        self._expected = expected  # None once it was handed to the response
+        self._options = options
+        self._pending = pending  # None once a response streams from it
         self._tasks: list[asyncio.Task[object]] = []
 
-    def leave(self) -> None:
-        """Wait for nothing any more."""
+    def close(self) -> None:
+        """Stop waiting."""
         for task in self._tasks:
             task.cancel()
-        if self._expected is not None:
-            self._expected.hang_up()
+        if self._pending is not None:
+            self._pending.close()
 
-    async def answer(self, job: Job) -> Response:
-        """Wait for whatever comes first."""
+    async def wait_for_response(self, job: Job) -> Response:
+        """Wait for a head on the socket, the end of the job, or the end of the wait."""
         seconds = self._wait.seconds
         if job.state.is_terminal:
-            return await self._ended(job)
+            return await self._finished(job)
         if seconds == 0:
-            return self._manners.accepted(job, self._wait.headers)
-        gone = asyncio.create_task(_disconnected(self._request))
+            return self._options.accepted(job, self._wait.headers)
+        disconnected = asyncio.create_task(_wait_for_disconnect(self._request))
         limit = FOREVER_S if seconds is None else seconds
-        ended = asyncio.create_task(self._engine.wait_for_job(job, limit))
-        # For as long as a head may come; a line that breaks before that is as good as none.
-        dialled = asyncio.create_task(self._dialled())
-        self._tasks += [gone, ended, dialled]
-        await asyncio.wait({gone, ended, dialled}, return_when=asyncio.FIRST_COMPLETED)
+        finished = asyncio.create_task(self._engine.wait_for_job(job, limit))
+        # Pending as long as a head may arrive; a socket that breaks before that is ignored.
+        head_received = asyncio.create_task(self._wait_for_head())
+        self._tasks += [disconnected, finished, head_received]
+        await asyncio.wait(
+            {disconnected, finished, head_received}, return_when=asyncio.FIRST_COMPLETED
+        )
         expire_confirmation()
-        if dialled.done() and (head := dialled.result()) is not None:
+        if head_received.done() and (head := head_received.result()) is not None:
             await ensure_confirmed()
-            return self._passed_on(job, head, gone)
-        if gone.done():
-            await self._hung_up(job)
+            return self._stream(job, head, disconnected)
+        if disconnected.done():
+            await self._on_disconnect(job)
             raise ClientDisconnect
-        await asyncio.wait({gone, ended}, return_when=asyncio.FIRST_COMPLETED)
-        if not ended.done():
-            await self._hung_up(job)
+        await asyncio.wait({disconnected, finished}, return_when=asyncio.FIRST_COMPLETED)
+        if not finished.done():
+            await self._on_disconnect(job)
             raise ClientDisconnect
-        job = ended.result()
+        job = finished.result()
         await ensure_confirmed()
         if job.state.is_terminal:
-            return await self._ended(job)
-        return self._manners.accepted(job, self._wait.headers)
+            return await self._finished(job)
+        return self._options.accepted(job, self._wait.headers)
 
-    async def _dialled(self) -> ResponseHead | None:
-        if self._expected is not None:
+    async def _wait_for_head(self) -> ResponseHead | None:
+        if self._pending is not None:
             with contextlib.suppress(SocketBroken):
-                return await self._expected.head()
+                return await self._pending.head()
         await asyncio.Event().wait()
         return None
 
-    async def _ended(self, job: Job) -> Response:
+    async def _finished(self, job: Job) -> Response:
         if job.state is State.SUCCEEDED:
             extra = self._wait.headers
-            return await answer_kept(self._engine, self._request, job, self._secrecy, extra)
-        return self._manners.failed(job)
+            return await replay_response(self._engine, self._request, job, self._encryption, extra)
+        return self._options.failed(job)
 
-    def _passed_on(self, job: Job, head: ResponseHead, gone: asyncio.Task[None]) -> Response:
-        expected, self._expected = self._expected, None
-        assert expected is not None, "it was dialled"
-        self._tasks.remove(gone)
+    def _stream(self, job: Job, head: ResponseHead, disconnected: asyncio.Task[None]) -> Response:
+        pending, self._pending = self._pending, None
+        assert pending is not None, "the head came from it"
+        self._tasks.remove(disconnected)
 
-        async def on_gone() -> None:
-            await self._hung_up(job)
+        async def on_disconnect() -> None:
+            await self._on_disconnect(job)
 
         async def on_lost() -> None:
             await self._engine.cancel(job.id, job.tenant)
 
         return StreamedResponse(
-            expected,
+            pending,
             head,
-            sent_headers(head, job, self._wait.headers),
-            gone=gone,
-            stall_s=self._manners.stall_s,
-            on_gone=on_gone,
+            response_headers(head, job, self._wait.headers),
+            disconnected=disconnected,
+            stall_s=self._options.stall_s,
+            on_disconnect=on_disconnect,
             on_lost=on_lost,
         )
 
-    async def _hung_up(self, job: Job) -> None:
-        if self._manners.on_hangup == "cancel":
+    async def _on_disconnect(self, job: Job) -> None:
+        if self._options.on_hangup == "cancel":
             await self._engine.cancel(job.id, job.tenant)
 
 
-async def _disconnected(request: Request) -> None:
-    """Wait until the caller has left; its body has been read."""
+async def _wait_for_disconnect(request: Request) -> None:
+    """Wait until the caller has disconnected. Its body has been read already."""
     while (await request.receive())["type"] != "http.disconnect":
         continue

@@ -1,8 +1,8 @@
-"""The end of a line where somebody waits for an answer.
+"""The caller's end of the socket: it receives the response that a worker sends.
 
-A `SocketServer` listens on one socket for all callers of its process, from the first that waits on.
-Each call that may be dialled has a ticket (socket_folder.py); a dial with a ticket that is not
-there (the caller has left, or was told to come back later) is closed without a word.
+A `SocketServer` listens on one socket for all waiting callers of its process, starting with the
+first. Each pending call has a token (relay/socket_folder.py). A connection with an unknown token is
+closed without a reply: the caller left, or got a 202.
 """
 
 from __future__ import annotations
@@ -18,70 +18,72 @@ from weakref import WeakSet
 
 from coatcheck.relay import socket_folder
 from coatcheck.relay.call import ResponseHead
-from coatcheck.relay.frames import ACCEPTED, FrameType, SocketBroken, read_frame, read_head
+from coatcheck.relay.frames import ACCEPTED, FrameType, SocketBroken, decode_head, read_frame
 
 log = logging.getLogger(__name__)
 
-# Who dials says at once what for.
-TICKET_S = 5.0
-# What is read ahead of a slow caller.
+# A worker sends its token as soon as it is connected.
+TOKEN_S = 5.0
+# How much is read ahead of a slow caller.
 READ_AHEAD = 64 * 1024
 
 
 class UpstreamBroke(Exception):
-    """The upstream broke off, and its worker said so."""
+    """The upstream broke, and the worker reported it."""
 
 
 class PendingCall:
-    """A call whose answer may come down a line. Leaving it hangs up."""
+    """A call whose response may arrive over the socket."""
 
-    def __init__(self, socket: str, ticket: str, board: dict[str, PendingCall]) -> None:
+    def __init__(self, socket: str, token: str, pending: dict[str, PendingCall]) -> None:
         self.socket = socket
-        self._ticket = ticket
-        self._board = board
+        self._token = token
+        self._pending = pending
         self._head: asyncio.Future[ResponseHead] = asyncio.get_running_loop().create_future()
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
-        board[ticket] = self
+        pending[token] = self
 
     async def head(self) -> ResponseHead:
-        """Wait until somebody dials, and return how the answer begins; raises SocketBroken."""
+        """Wait for a worker to connect, and return the head of the response; raises
+        SocketBroken.
+        """
         return await asyncio.shield(self._head)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Iterate over the rest of the answer; raises UpstreamBroke, SocketBroken."""
+        """Iterate over the body of the response; raises UpstreamBroke, SocketBroken."""
         assert self._reader is not None, "the head comes first"
         while True:
-            said, content = await read_frame(self._reader)
-            match said:
+            frame = await read_frame(self._reader)
+            match frame.type:
                 case FrameType.CHUNK:
-                    yield content
+                    yield frame.content
                 case FrameType.END:
                     return
-                case FrameType.BROKE:
+                case FrameType.BROKEN:
                     raise UpstreamBroke
                 case _:
                     raise SocketBroken
 
-    def hang_up(self) -> None:
-        """Listen no more."""
-        self._board.pop(self._ticket, None)
+    def close(self) -> None:
+        """Stop waiting, and disconnect the worker if one is connected."""
+        self._pending.pop(self._token, None)
         if not self._head.done():
             self._head.cancel()
         elif not self._head.cancelled():
-            self._head.exception()  # nobody has to look at it any more
+            self._head.exception()  # marks it as retrieved
         if self._writer is not None:
             self._writer.close()
 
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take the line of whoever has dialled."""
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Accept the connection of the worker, and read the head."""
         self._reader, self._writer = reader, writer
         try:
             writer.write(ACCEPTED)
-            said, content = await read_frame(reader)
-            if said is not FrameType.HEAD:
+            frame = await read_frame(reader)
+            if frame.type is not FrameType.HEAD:
                 raise SocketBroken
-            head = read_head(content)
+            head = decode_head(frame.content)
         except (SocketBroken, ValueError, TypeError):
             if not self._head.done():
                 self._head.set_exception(SocketBroken())
@@ -91,70 +93,74 @@ class PendingCall:
 
 
 class SocketServer:
-    """The lines of one process; used on one event loop at a time."""
+    """The socket of one process. It is used on one event loop at a time."""
 
     def __init__(self) -> None:
-        self._expected: dict[str, PendingCall] = {}
+        self._pending: dict[str, PendingCall] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._name: asyncio.Future[str] | None = None  # of the socket; empty where there is none
-        self._server: asyncio.Task[None] | None = None
-        self._place: Path | None = None  # the folder of the socket
+        self._name: asyncio.Future[str] | None = None  # of the socket; empty if there is none
+        self._task: asyncio.Task[None] | None = None
+        self._folder: Path | None = None
 
-    async def expect(self, job_id: str) -> PendingCall | None:
-        """Be ready for a dial by the worker of a job; None where nobody could dial here."""
+    async def register(self, job_id: str) -> PendingCall | None:
+        """Register a call, so that the worker of its job can connect; None if no socket works
+        here.
+        """
         loop = asyncio.get_running_loop()
         if self._loop is not loop or self._name is None:
             self._loop, self._name = loop, loop.create_future()
-            self._server = loop.create_task(self._listen(self._name), name="coatcheck lines")
+            self._task = loop.create_task(self._listen(self._name), name="coatcheck relay socket")
         name = await asyncio.shield(self._name)
-        if self._place is None or not name:
+        if self._folder is None or not name:
             return None
-        ticket = socket_folder.ticket_of(self._place, name, job_id)
-        return None if ticket is None else PendingCall(name, ticket, self._expected)
+        token = socket_folder.make_token(self._folder, name, job_id)
+        return None if token is None else PendingCall(name, token, self._pending)
 
     async def _listen(self, listening: asyncio.Future[str]) -> None:
         name = secrets.token_hex(16)
-        place = self._place = socket_folder.folder()
-        if place is None:
-            log.warning("no folder for sockets: answers are passed on when they are complete")
+        folder = self._folder = socket_folder.find_folder()
+        if folder is None:
+            log.warning("relay socket unavailable: responses are not streamed")
             listening.set_result("")
             return
-        path = place / name
-        lines: WeakSet[asyncio.StreamWriter] = WeakSet()
+        path = folder / name
+        writers: WeakSet[asyncio.StreamWriter] = WeakSet()
 
-        def connected(
+        def on_connect(
             reader: asyncio.StreamReader, writer: asyncio.StreamWriter
         ) -> Coroutine[Any, Any, None]:
-            lines.add(writer)
-            return self._dialled(reader, writer)
+            writers.add(writer)
+            return self._handle_connection(reader, writer)
 
         try:
-            await asyncio.to_thread(socket_folder.remove_dead, place)
-            server = await asyncio.start_unix_server(connected, path, limit=READ_AHEAD)
+            await asyncio.to_thread(socket_folder.remove_stale_sockets, folder)
+            server = await asyncio.start_unix_server(on_connect, path, limit=READ_AHEAD)
         except OSError as error:
-            log.warning("cannot listen for answers", extra={"why": error.strerror})
+            log.warning("relay socket failed to listen", extra={"why": error.strerror})
             listening.set_result("")
             return
         listening.set_result(name)
         try:
-            # Ends with the loop, as all that is left on it then is cancelled.
+            # Runs until the loop ends and cancels its remaining tasks.
             await asyncio.Event().wait()
         finally:
             server.close()
             path.unlink(missing_ok=True)
-            # Whoever dials at this moment, if only to see whether we live, is not left hanging.
-            for writer in lines:
+            # A process that connects now, if only to test whether we live, must not hang.
+            for writer in writers:
                 writer.close()
 
-    async def _dialled(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        expected = None
+    async def _handle_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        call = None
         with contextlib.suppress(SocketBroken, TimeoutError):
-            async with asyncio.timeout(TICKET_S):
-                said, content = await read_frame(reader)
-            if said is FrameType.TICKET:
-                # A ticket is good for one dial.
-                expected = self._expected.pop(content.decode("ascii", "replace"), None)
-        if expected is None:
+            async with asyncio.timeout(TOKEN_S):
+                frame = await read_frame(reader)
+            if frame.type is FrameType.TOKEN:
+                # A token is valid for one connection.
+                call = self._pending.pop(frame.content.decode("ascii", "replace"), None)
+        if call is None:
             writer.close()
         else:
-            await expected.answer(reader, writer)
+            await call.accept(reader, writer)

@@ -1,4 +1,4 @@
-"""Whoever answers a call in the end, as the relay sees them."""
+"""The interface between the relay and the service that answers a call."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from coatcheck.relay.call import ResponseHead
 from coatcheck.relay.headers import Pairs
 
 
-class TargetUnreachable(Exception):
-    """Nobody answers at the target: nothing was sent."""
+class UpstreamUnreachable(Exception):
+    """The upstream could not be reached: nothing was sent."""
 
 
 class CallBroken(Exception):
-    """The call broke off after something was sent: what the target has made of it is unknown."""
+    """The call broke after something was sent: the upstream may or may not have handled it."""
 
 
 class UpstreamRequest(NamedTuple):
-    """A call as it is made: with its credentials, and the headers of ours."""
+    """A request as it is sent, with credentials and the relay's own headers."""
 
     method: str
     path: str  # with the query, as it was written
@@ -28,17 +28,22 @@ class UpstreamRequest(NamedTuple):
 
 
 class UpstreamResponse(NamedTuple):
-    """An answer as it comes: its head is there, its chunks follow."""
+    """A response in progress: its head has arrived, its chunks follow."""
 
-    head: ResponseHead  # as the upstream gave it, hop-by-hop headers included
-    chunks: AsyncIterator[bytes]  # raises CallBroken where it breaks off
+    head: ResponseHead  # as received, hop-by-hop headers included
+    chunks: AsyncIterator[bytes]  # raises CallBroken if the response breaks
 
 
 class Upstream(Protocol):
-    """Makes calls. What it opened is closed when its context is left, however that happens."""
+    """Makes calls. Leaving the context of a call always closes what the call opened."""
 
     def call(
         self, call: UpstreamRequest, body: AsyncIterator[bytes] | None
     ) -> AbstractAsyncContextManager[UpstreamResponse]:
-        """Make a call, and give its answer; raises TargetUnreachable, CallBroken on entering."""
+        """Make a call; entering raises UpstreamUnreachable or CallBroken."""
         ...
+
+
+async def one_chunk(content: bytes) -> AsyncIterator[bytes]:
+    """Yield a body that is in memory, for `Upstream.call`."""
+    yield content

@@ -1,1 +1,1 @@
-"""The data plane: claims jobs, runs their handlers, and says how they ended."""
+"""The data plane: claims jobs, runs their handlers, and settles them."""

@@ -1,6 +1,6 @@
-"""An app as people have them: a lifespan, dependencies, authentication, slow endpoints.
+"""A typical app: a lifespan, dependencies, authentication, slow endpoints.
 
-Nothing in it knows of Coatcheck, but for the last lines and what reads `scope["coatcheck"]`.
+Only the last lines, and endpoints that read `scope["coatcheck"]`, depend on Coatcheck.
 """
 
 from __future__ import annotations
@@ -142,13 +142,13 @@ async def behind(user: User, tasks: BackgroundTasks) -> str:
 
 @api.post("/blocking")
 async def blocking(user: User) -> str:
-    pass_gate_blocking("blocking")  # as it should not be done: the whole loop waits
+    pass_gate_blocking("blocking")  # a mistake on purpose: it blocks the whole loop
     return "done"
 
 
 @api.post("/raises")
 async def raises(user: User) -> str:
-    raise RuntimeError("it broke")
+    raise RuntimeError("boom")
 
 
 @api.post("/plain")
@@ -161,4 +161,10 @@ _ROUTES = [
     *("POST /behind", "POST /blocking", "POST /raises"),
 ]
 _wait = os.environ.get("TEST_WAIT", "100ms")
-app = Coatcheck(api, routes=_ROUTES, wait=_wait, repeatable="TEST_ONCE" not in os.environ)
+app = Coatcheck(
+    api,
+    routes=_ROUTES,
+    wait=_wait,
+    authorize="fastapi-dependencies",
+    repeatable="TEST_ONCE" not in os.environ,
+)

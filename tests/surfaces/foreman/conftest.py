@@ -1,4 +1,4 @@
-"""Foreman on a real port, with a worker, before an Ollama of the tests' own."""
+"""Foreman on a real port, with a worker, in front of the tests' own Ollama."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Foreman:
         for client in self._clients:
             await client.close()  # type: ignore[no-untyped-call]
 
-    async def hand_in(self, model: str = "tiny", **fields: Any) -> str:
+    async def submit(self, model: str = "tiny", **fields: Any) -> str:
         """Hand a chat in."""
         answer = await self.http.post("/jobs", json={"model": model, "messages": HELLO, **fields})
         assert answer.status_code == 202, answer.text

@@ -1,4 +1,4 @@
-"""`POST /jobs`: handed in, shown, called back."""
+"""`POST /jobs`: submitting, showing, webhooks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.webhooks.receiver import Receiver, receiving
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_chat_is_handed_in(serve: Serve, upstream: Ollama) -> None:  # F01, F02, F03
+async def test_submitted_chat_is_queued(serve: Serve, upstream: Ollama) -> None:  # F01, F02, F03
     async with serve(upstream.url, works=False) as foreman:
-        ids = [await foreman.hand_in() for _ in range(20)]
+        ids = [await foreman.submit() for _ in range(20)]
         assert all(map(is_ulid, ids))
         assert ids == sorted(ids)
         shown = await foreman.show(ids[0])
@@ -40,9 +40,9 @@ async def test_a_chat_is_handed_in(serve: Serve, upstream: Ollama) -> None:  # F
         assert (answer.status_code, answer.json()) == (404, {"error": "Job not found"})
 
 
-async def test_its_result_is_ollamas_answer(serve: Serve, upstream: Ollama) -> None:  # F03, F13
+async def test_result_is_ollamas_response(serve: Serve, upstream: Ollama) -> None:  # F03, F13
     async with serve(upstream.url) as foreman:
-        job_id = await foreman.hand_in(stream=True)
+        job_id = await foreman.submit(stream=True)
         shown = await foreman.ended(job_id)
         kept = await foreman.http.get(f"/v1/jobs/{job_id}/result")
         assert kept.headers["content-security-policy"] == "sandbox"
@@ -69,7 +69,7 @@ async def test_its_result_is_ollamas_answer(serve: Serve, upstream: Ollama) -> N
         assert original.json() == result
 
 
-async def test_a_key_makes_it_once(serve: Serve, upstream: Ollama) -> None:
+async def test_idempotency_key_makes_one_job(serve: Serve, upstream: Ollama) -> None:
     async with serve(upstream.url, works=False) as foreman:
         body = {"model": "tiny", "messages": HELLO}
         key = {"Idempotency-Key": "k1"}
@@ -83,7 +83,7 @@ LONG = "x" * 300_000
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_large_result_has_an_address(serve: Serve, *, stream: bool) -> None:  # F13
+async def test_large_result_has_a_url(serve: Serve, *, stream: bool) -> None:  # F13
     def chat(body: dict[str, Any]) -> bytes:
         done = {"model": "tiny", "done": True, "message": {"role": "assistant", "content": ""}}
         if not body["stream"]:
@@ -99,7 +99,7 @@ async def test_a_large_result_has_an_address(serve: Serve, *, stream: bool) -> N
             answer = await foreman.http.post("/api/chat", json={"model": "tiny", "stream": True})
             job_id = answer.headers["coatcheck-job"]
         else:
-            job_id = await foreman.hand_in()
+            job_id = await foreman.submit()
         shown = await foreman.ended(job_id)
         assert (shown["state"], shown["result"]) == ("done", None)
         completion, response = shown["artifacts"]
@@ -126,10 +126,12 @@ async def all_delivered(foreman: Foreman) -> None:
     await foreman.engine.dispatcher.deliver_due()
 
 
-async def test_every_change_is_told(serve: Serve, upstream: Ollama) -> None:  # F08, F09, F10
+async def test_every_transition_sends_a_webhook(
+    serve: Serve, upstream: Ollama
+) -> None:  # F08, F09, F10
     async with receiving() as receiver:
         async with serve(upstream.url, webhook_secret="s3cret") as foreman:
-            job_id = await foreman.hand_in(state_webhook_url=receiver.url)
+            job_id = await foreman.submit(state_webhook_url=receiver.url)
             shown = await foreman.ended(job_id)
             await all_delivered(foreman)
         said = told(receiver)
@@ -148,15 +150,17 @@ async def test_every_change_is_told(serve: Serve, upstream: Ollama) -> None:  # 
             assert "webhook-signature" not in call.headers
 
 
-async def test_without_a_secret_nothing_is_signed(serve: Serve, upstream: Ollama) -> None:  # F10
+async def test_webhooks_are_unsigned_without_a_secret(
+    serve: Serve, upstream: Ollama
+) -> None:  # F10
     async with receiving() as receiver, serve(upstream.url) as foreman:
-        await foreman.ended(await foreman.hand_in(state_webhook_url=receiver.url))
+        await foreman.ended(await foreman.submit(state_webhook_url=receiver.url))
         await all_delivered(foreman)
     assert receiver.calls
     assert not any("x-foreman-signature" in call.headers for call in receiver.calls)
 
 
-async def test_a_deaf_receiver_does_not_touch_the_job(  # F10
+async def test_failing_receiver_does_not_affect_the_job(  # F10
     serve: Serve, upstream: Ollama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -164,7 +168,7 @@ async def test_a_deaf_receiver_does_not_touch_the_job(  # F10
     )
     async with receiving(lambda _: 500) as receiver:
         async with serve(upstream.url) as foreman:
-            job_id = await foreman.hand_in(state_webhook_url=receiver.url)
+            job_id = await foreman.submit(state_webhook_url=receiver.url)
             assert (await foreman.ended(job_id))["state"] == "done"
             await all_delivered(foreman)
         tries = [json.loads(call.body)["state"] for call in receiver.calls]
@@ -175,10 +179,10 @@ async def test_a_deaf_receiver_does_not_touch_the_job(  # F10
         }
 
 
-async def test_a_failure_is_told_with_its_words(serve: Serve, upstream: Ollama) -> None:  # F06
+async def test_failure_webhook_has_the_error(serve: Serve, upstream: Ollama) -> None:  # F06
     async with receiving() as receiver:
         async with serve(upstream.url) as foreman:
-            job_id = await foreman.hand_in("none", state_webhook_url=receiver.url)
+            job_id = await foreman.submit("none", state_webhook_url=receiver.url)
             shown = await foreman.ended(job_id)
             await all_delivered(foreman)
         assert (shown["state"], shown["error"]) == ("failed", "model 'none' not found")
@@ -188,9 +192,7 @@ async def test_a_failure_is_told_with_its_words(serve: Serve, upstream: Ollama) 
 
 
 @pytest.mark.parametrize("url", ["http://10.1.2.3/hook", "ftp://example.com", "nonsense", 7])
-async def test_an_address_that_must_not_be_called(
-    serve: Serve, upstream: Ollama, url: object
-) -> None:
+async def test_denied_webhook_url_is_rejected(serve: Serve, upstream: Ollama, url: object) -> None:
     async with serve(upstream.url, works=False) as foreman:
         body = {"model": "tiny", "messages": HELLO, "state_webhook_url": url}
         answer = await foreman.http.post("/jobs", json=body)
@@ -198,15 +200,15 @@ async def test_an_address_that_must_not_be_called(
         assert (await foreman.http.get("/v1/jobs")).json()["jobs"] == []
 
 
-async def test_a_job_that_is_cancelled_has_failed(serve: Serve, upstream: Ollama) -> None:
+async def test_cancelled_job_shows_as_failed(serve: Serve, upstream: Ollama) -> None:
     async with serve(upstream.url, works=False) as foreman:
-        job_id = await foreman.hand_in()
+        job_id = await foreman.submit()
         await foreman.http.post(f"/v1/jobs/{job_id}/cancel")
         shown = await foreman.show(job_id)
         assert (shown["state"], shown["error"]) == ("failed", "cancelled")
 
 
-async def test_who_has_a_key_sees_their_own(serve: Serve, upstream: Ollama) -> None:
+async def test_tenants_see_only_their_own_jobs(serve: Serve, upstream: Ollama) -> None:
     async with serve(upstream.url) as foreman:
         keeper = foreman.engine.authenticator
         keys = {name: (await keeper.create_key(name, RIGHTS))[1] for name in ("ada", "ida")}
@@ -225,7 +227,7 @@ async def test_who_has_a_key_sees_their_own(serve: Serve, upstream: Ollama) -> N
 @pytest.mark.parametrize(
     "wrong", [{"path": "/api/delete"}, {"method": "DELETE"}, {"path": "/api/chat/../delete"}]
 )
-async def test_a_job_made_by_hand_asks_a_model_and_nothing_else(
+async def test_submitted_job_can_only_call_a_model(
     serve: Serve, upstream: Ollama, wrong: dict[str, str]
 ) -> None:
     async with serve(upstream.url, works=False) as foreman:
@@ -235,16 +237,16 @@ async def test_a_job_made_by_hand_asks_a_model_and_nothing_else(
             assert (await foreman.http.post("/v1/jobs", json=asked)).status_code == status
 
 
-async def test_pictures_are_part_of_a_request(serve: Serve, upstream: Ollama) -> None:
+async def test_images_are_sent_with_the_request(serve: Serve, upstream: Ollama) -> None:
     async with serve(upstream.url) as foreman:
         picture = "A" * 1_500_000
         messages = [{"role": "user", "content": "hello", "images": [picture]}]
-        shown = await foreman.ended(await foreman.hand_in(messages=messages))
+        shown = await foreman.ended(await foreman.submit(messages=messages))
         assert shown["state"] == "done"
         assert upstream.generated[0]["messages"] == messages
 
 
-async def test_a_request_that_is_too_large(serve: Serve, upstream: Ollama) -> None:
+async def test_request_over_the_limit_is_rejected(serve: Serve, upstream: Ollama) -> None:
     async with serve(upstream.url, max_body="1KB", works=False) as foreman:
         for path in ("/api/generate", "/jobs", "/api/embed"):
             body = {"model": "tiny", "prompt": "A" * 1_100}

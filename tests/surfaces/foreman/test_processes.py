@@ -1,4 +1,4 @@
-"""The queue as it is run: an API process, worker processes, and what kills them."""
+"""The queue in real processes: an API, workers, and crashes."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ async def ended(http: httpx2.AsyncClient, job_id: str) -> dict[str, Any]:
     return dict((await http.get(f"/jobs/{job_id}")).json())
 
 
-async def hand_in(http: httpx2.AsyncClient) -> str:
+async def submit(http: httpx2.AsyncClient) -> str:
     answer = await http.post("/jobs", json={"model": "tiny", "messages": HELLO})
     return str(answer.json()["job_id"])
 
 
-async def test_a_stream_crosses_processes_as_it_comes(tmp_path: Path, upstream: Ollama) -> None:
+async def test_stream_crosses_processes(tmp_path: Path, upstream: Ollama) -> None:
     async with served(tmp_path, upstream) as server, ollama.AsyncClient(server.url()) as client:
         upstream.speaking.shut()
         stream = await client.chat("tiny", HELLO, stream=True)
@@ -64,7 +64,9 @@ async def test_a_stream_crosses_processes_as_it_comes(tmp_path: Path, upstream: 
         assert [each.model for each in (await client.list()).models] == upstream.models
 
 
-async def test_a_worker_is_killed_in_mid_call(tmp_path: Path, upstream: Ollama) -> None:
+async def test_killed_worker_requeues_jobs_and_breaks_streams(
+    tmp_path: Path, upstream: Ollama
+) -> None:
     """A job that nobody listens to is done by the next worker, at the seat that is free again; who
     had heard the beginning of an answer sees that it broke off.
     """
@@ -74,7 +76,7 @@ async def test_a_worker_is_killed_in_mid_call(tmp_path: Path, upstream: Ollama) 
         ollama.AsyncClient(server.url()) as client,
     ):
         upstream.speaking.shut()
-        job_id = await hand_in(http)
+        job_id = await submit(http)
         await upstream.speaking.reached.wait()
         await asyncio.to_thread(kill_worker, server)
         await upstream.closed.wait()
@@ -91,7 +93,7 @@ async def test_a_worker_is_killed_in_mid_call(tmp_path: Path, upstream: Ollama) 
         assert upstream.most_open == 1
 
 
-async def test_two_worker_processes_share_the_seats(tmp_path: Path, upstream: Ollama) -> None:
+async def test_two_worker_processes_share_the_slots(tmp_path: Path, upstream: Ollama) -> None:
     environment = {"FOREMAN_OLLAMA_URL": upstream.url}
     async with (
         served(tmp_path, upstream) as server,
@@ -99,14 +101,14 @@ async def test_two_worker_processes_share_the_seats(tmp_path: Path, upstream: Ol
     ):
         with running("worker", folder=tmp_path, **environment) as second:
             await asyncio.to_thread(second.stderr.wait_for, "worker started")
-            jobs = [await hand_in(http) for _ in range(30)]
+            jobs = [await submit(http) for _ in range(30)]
             states = {(await ended(http, job_id))["state"] for job_id in jobs}
             await asyncio.to_thread(second.stop)
         assert states == {"done"}
         assert upstream.most_open == 1
 
 
-async def test_it_is_there_where_it_is_asked_for(tmp_path: Path, upstream: Ollama) -> None:
+async def test_surface_is_enabled_by_configuration(tmp_path: Path, upstream: Ollama) -> None:
     """In the environment or in the config file; else its paths are not there, and `/healthz` is as
     it was.
     """
@@ -128,7 +130,7 @@ async def test_it_is_there_where_it_is_asked_for(tmp_path: Path, upstream: Ollam
     assert refused.returncode != 0
 
 
-async def test_the_doctor_looks_at_the_targets(tmp_path: Path, upstream: Ollama) -> None:
+async def test_doctor_reports_the_targets(tmp_path: Path, upstream: Ollama) -> None:
     urls = f"{upstream.url},http://127.0.0.1:1"
     found = await asyncio.to_thread(diagnose, tmp_path, FOREMAN_OLLAMA_URL=urls)
     said = of_area(found, "parts")
@@ -140,7 +142,7 @@ async def test_the_doctor_looks_at_the_targets(tmp_path: Path, upstream: Ollama)
     assert any("foreman is left out" in message for _, message in plain)
 
 
-async def test_the_demo_asks_a_model(tmp_path: Path, upstream: Ollama) -> None:
+async def test_demo_calls_a_model(tmp_path: Path, upstream: Ollama) -> None:
     ended = await asyncio.to_thread(
         run_to_end,
         *("demo", "--once", "--port", "0"),

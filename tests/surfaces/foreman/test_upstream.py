@@ -1,4 +1,4 @@
-"""The upstream of these tests is one that Ollama's own client takes for Ollama."""
+"""Ollama's own client works with the upstream of these tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.surfaces.foreman.ollama_shim import serving_ollama
 pytestmark = pytest.mark.anyio
 
 
-async def test_it_answers_as_ollama_does() -> None:
+async def test_shim_behaves_like_ollama() -> None:
     async with serving_ollama() as upstream, ollama.AsyncClient(upstream.url) as client:
         stream = await client.chat("tiny", [{"role": "user", "content": "hello"}], stream=True)
         chunks = [chunk async for chunk in stream]

@@ -140,7 +140,7 @@ def is_expected(seen: SeenRequest) -> bool:
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda each: each.name)
-async def test_no_spelling_of_a_path_reaches_another_one(serve: Serve, endpoint: Endpoint) -> None:
+async def test_no_spelling_of_a_path_reaches_another_path(serve: Serve, endpoint: Endpoint) -> None:
     async with recording() as upstream, serve(upstream.url, ollama_token=TOKEN) as foreman:
         for method in {endpoint.method, "HEAD" if endpoint.method == "GET" else "POST"}:
             for target in spellings(endpoint):
@@ -152,7 +152,7 @@ async def test_no_spelling_of_a_path_reaches_another_one(serve: Serve, endpoint:
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda each: each.name)
-async def test_the_host_header_is_no_part_of_the_path(serve: Serve, endpoint: Endpoint) -> None:
+async def test_host_header_does_not_change_the_path(serve: Serve, endpoint: Endpoint) -> None:
     async with recording() as upstream, serve(upstream.url, ollama_token=TOKEN) as foreman:
         plain = PARAMETER.sub("tiny", endpoint.path)
         for host in ("127.0.0.1/api/delete?", "127.0.0.1/api/delete#", "localhost/..", "@x/y"):
@@ -163,13 +163,13 @@ async def test_the_host_header_is_no_part_of_the_path(serve: Serve, endpoint: En
 @pytest.mark.parametrize(
     "model", ["tiny", "tiny:latest", "hf.co/team/Model-1.5_x:Q4_K_M", "host:5000/a/b", "a..b"]
 )
-async def test_a_model_is_shown_by_its_own_name(serve: Serve, model: str) -> None:
+async def test_model_is_fetched_by_its_name(serve: Serve, model: str) -> None:
     async with recording() as upstream, serve(upstream.url, ollama_token=TOKEN) as foreman:
         assert await send_raw(foreman.url, "GET", f"/v1/models/{model}") == 200
         assert f"/v1/models/{model}" in {each.target for each in upstream.seen}
 
 
-async def test_a_name_that_no_model_has_is_a_bad_request(serve: Serve) -> None:
+async def test_invalid_model_name_is_rejected(serve: Serve) -> None:
     async with recording() as upstream, serve(upstream.url, ollama_token=TOKEN) as foreman:
         for name in ("..%2f..%2fx", ".hidden", "a/%2e%2e", "x" * 201, "a%20b", "a//b"):
             answer = await foreman.http.get(f"/v1/models/{name}")
@@ -179,6 +179,6 @@ async def test_a_name_that_no_model_has_is_a_bad_request(serve: Serve) -> None:
         assert upstream.seen == []
 
 
-def test_every_path_that_is_called_is_on_the_list() -> None:
+def test_every_called_path_is_listed() -> None:
     """The list names each route of Ollama's that the surface serves, and nothing else."""
     assert DECLARED == UPSTREAM_PATHS

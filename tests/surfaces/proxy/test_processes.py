@@ -1,4 +1,4 @@
-"""The proxy as it is run: a config file, an API process, a worker process, and what kills them."""
+"""The proxy in real processes: a config file, an API, a worker, and crashes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def calls_of(folder: Path, name: str) -> list[str]:
     return [line for line in (folder / "calls").read_text().splitlines() if f"/{name} " in line]
 
 
-def test_a_config_file_is_all_it_takes(service: tuple[str, Path], tmp_path: Path) -> None:
+def test_config_file_enables_the_proxy(service: tuple[str, Path], tmp_path: Path) -> None:
     config = write_rules(tmp_path, service[0], "POST /reports/*")
     with serving(tmp_path, config) as server:
         answer = httpx2.post(f"{server.url()}/reports/a", content=b"x", timeout=60)
@@ -93,7 +93,7 @@ def test_a_config_file_is_all_it_takes(service: tuple[str, Path], tmp_path: Path
         assert (job["state"], job["kind"]) == ("succeeded", "proxy.post-reports")
 
 
-def test_rules_hold_beside_an_app(service: tuple[str, Path], tmp_path: Path) -> None:
+def test_rules_work_beside_an_app(service: tuple[str, Path], tmp_path: Path) -> None:
     config = write_rules(tmp_path, service[0], "POST /reports/*")
     app = "from coatcheck import App\napp = App()\n@app.job\ndef own(ctx): return 7\n"
     (tmp_path / "own.py").write_text(app)
@@ -105,7 +105,9 @@ def test_rules_hold_beside_an_app(service: tuple[str, Path], tmp_path: Path) -> 
         assert ended(server, made["id"])["result"] == 7
 
 
-def test_a_worker_that_is_killed_in_mid_call(service: tuple[str, Path], tmp_path: Path) -> None:
+def test_killed_worker_repeats_only_repeatable_calls(
+    service: tuple[str, Path], tmp_path: Path
+) -> None:
     url, folder = service
     matches = ("POST /held/*", "GET /held/*")
     config = write_rules(tmp_path, url, *matches)
@@ -126,7 +128,9 @@ def test_a_worker_that_is_killed_in_mid_call(service: tuple[str, Path], tmp_path
         assert answer.content == b"answer to got"
 
 
-def test_a_post_that_may_be_repeated_is(service: tuple[str, Path], tmp_path: Path) -> None:
+def test_repeatable_post_is_repeated_after_a_crash(
+    service: tuple[str, Path], tmp_path: Path
+) -> None:
     url, folder = service
     config = write_rules(tmp_path, url, "POST /held/*", repeatable="true")
     with serving(tmp_path, config) as server:
@@ -138,7 +142,9 @@ def test_a_post_that_may_be_repeated_is(service: tuple[str, Path], tmp_path: Pat
         assert len(calls_of(folder, "again")) == 2
 
 
-def test_a_worker_that_is_killed_in_mid_stream(service: tuple[str, Path], tmp_path: Path) -> None:
+def test_killed_worker_breaks_the_stream_and_cancels_the_job(
+    service: tuple[str, Path], tmp_path: Path
+) -> None:
     url, folder = service
     config = write_rules(tmp_path, url, "GET /streamed/*")
     with (
@@ -156,9 +162,7 @@ def test_a_worker_that_is_killed_in_mid_stream(service: tuple[str, Path], tmp_pa
         assert len(calls_of(folder, "cut")) == 1
 
 
-def test_an_api_that_is_killed_takes_no_job_along(
-    service: tuple[str, Path], tmp_path: Path
-) -> None:
+def test_killed_api_does_not_affect_the_job(service: tuple[str, Path], tmp_path: Path) -> None:
     url, folder = service
     config = write_rules(tmp_path, url, "POST /streamed/*")
     with serving(tmp_path, config) as server:
@@ -176,22 +180,22 @@ def test_an_api_that_is_killed_takes_no_job_along(
         assert len(calls_of(folder, "api")) == 1
 
 
-def test_a_rule_that_is_wrong_ends_the_start(tmp_path: Path) -> None:
+def test_invalid_rule_prevents_startup(tmp_path: Path) -> None:
     config = write_rules(tmp_path, NOWHERE, "POST /a/*", "POST /a/b")
     for command in ("serve", "worker"):
         tried = run_to_end(command, "--config", config, folder=tmp_path)
         assert tried.returncode == EXIT_CONFIGURATION
-        said = "[[proxy]] 2: POST /a/b overlaps with POST /a/*; one call needs one rule"
+        said = "[[proxy]] 2: POST /a/b overlaps with POST /a/*; a call must match one rule only"
         assert said in tried.stderr
         assert "Traceback" not in tried.stderr
 
 
-def test_the_doctor_looks_at_rules_and_targets(service: tuple[str, Path], tmp_path: Path) -> None:
+def test_doctor_reports_rules_and_upstreams(service: tuple[str, Path], tmp_path: Path) -> None:
     config = write_rules(tmp_path, service[0], "POST /a/*")
-    said = f"POST /a/* is handed on to {service[0]} (proxy.post-a)"
+    said = f"POST /a/* is forwarded to {service[0]} (proxy.post-a)"
     assert ("ok", said) in of_area(diagnose(tmp_path, "--config", config), "parts")
     config = write_rules(tmp_path, NOWHERE, "POST /a/*")
-    said = f"POST /a/* is handed on to {NOWHERE} (proxy.post-a), which cannot be reached: "
+    said = f"POST /a/* is forwarded to {NOWHERE} (proxy.post-a), which cannot be reached: "
     found = of_area(diagnose(tmp_path, "--config", config), "parts")
     assert [level for level, words in found if words.startswith(said)] == ["warning"]
     config = write_rules(tmp_path, NOWHERE, "POST /v1/*")
@@ -199,7 +203,7 @@ def test_the_doctor_looks_at_rules_and_targets(service: tuple[str, Path], tmp_pa
     assert [words for level, words in found if level == "problem" and "belongs" in words]
 
 
-def test_bodies_are_never_held(service: tuple[str, Path], tmp_path: Path) -> None:
+def test_bodies_are_not_held_in_memory(service: tuple[str, Path], tmp_path: Path) -> None:
     size, pieces = 96_000_000, 96
 
     def body() -> Iterator[bytes]:

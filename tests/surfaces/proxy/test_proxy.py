@@ -1,4 +1,4 @@
-"""Any endpoint made durable by a rule, before services that answer over a real socket."""
+"""Endpoints made durable by a rule, in front of services on a real socket."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .conftest import Proxied
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_fast_answer_passes_through_and_is_kept(proxied: Proxied) -> None:
+async def test_fast_response_passes_through_and_is_stored(proxied: Proxied) -> None:
     body = b'{"pages": 3}'
     async with proxied(says("201 Created", body, "Content-Type: application/json")) as (up, server):
         answer = await server.http.post("/reports/q3?draft=1&tenant=x", json={"year": 2026})
@@ -50,7 +50,7 @@ async def test_a_fast_answer_passes_through_and_is_kept(proxied: Proxied) -> Non
         assert later.headers["coatcheck-job"] == job_id
 
 
-async def test_a_slow_answer_is_fetched_later(proxied: Proxied) -> None:
+async def test_slow_response_is_fetched_later(proxied: Proxied) -> None:
     go_on = asyncio.Event()
 
     async def script(got: Got, writer: asyncio.StreamWriter) -> None:
@@ -70,7 +70,7 @@ async def test_a_slow_answer_is_fetched_later(proxied: Proxied) -> None:
         assert (later.status_code, later.content) == (203, b"late")
 
 
-async def test_prefer_respond_async_answers_at_once(proxied: Proxied) -> None:
+async def test_prefer_respond_async_returns_202_at_once(proxied: Proxied) -> None:
     async with proxied(says(), works=False) as (up, server):
         answer = await server.http.post("/reports/x", headers={"Prefer": "respond-async"})
         assert answer.status_code == 202
@@ -78,7 +78,7 @@ async def test_prefer_respond_async_answers_at_once(proxied: Proxied) -> None:
         assert up.got == []
 
 
-async def test_what_http_says_on_one_connection_stays_there(proxied: Proxied) -> None:
+async def test_hop_by_hop_headers_are_not_forwarded(proxied: Proxied) -> None:
     script = says(
         "200 OK",
         b"x",
@@ -108,7 +108,7 @@ async def test_what_http_says_on_one_connection_stays_there(proxied: Proxied) ->
         assert got.header("host") == up.url.removeprefix("http://")
 
 
-async def test_a_chunked_answer_with_trailers(proxied: Proxied) -> None:
+async def test_chunked_response_with_trailers(proxied: Proxied) -> None:
     async def script(_got: Got, writer: asyncio.StreamWriter) -> None:
         writer.write(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n"
@@ -121,7 +121,7 @@ async def test_a_chunked_answer_with_trailers(proxied: Proxied) -> None:
         assert not {"trailer", "x-sum"} & set(answer.headers)
 
 
-async def test_a_chunked_request(proxied: Proxied) -> None:
+async def test_chunked_request(proxied: Proxied) -> None:
     async def pieces() -> Any:
         yield b"one"
         yield b"two"
@@ -145,7 +145,7 @@ async def test_compressed_bodies_pass_untouched(proxied: Proxied) -> None:
         assert up.got[0].header("accept-encoding") == "gzip"
 
 
-async def test_nothing_is_added_that_the_caller_did_not_send(proxied: Proxied) -> None:
+async def test_no_headers_are_added_beyond_our_own(proxied: Proxied) -> None:
     async with proxied(says(), "GET /x") as (up, server):
         host, port = server.url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -156,7 +156,7 @@ async def test_nothing_is_added_that_the_caller_did_not_send(proxied: Proxied) -
         assert names == {"host", "idempotency-key", "traceparent", "via"}
 
 
-async def test_multipart_passes_as_it_is(proxied: Proxied) -> None:
+async def test_multipart_passes_unchanged(proxied: Proxied) -> None:
     async with proxied(says()) as (up, server):
         files = {"file": ("a.bin", bytes(range(256)) * 400, "application/octet-stream")}
         await server.http.post("/reports/x", files=files, data={"name": "x"})
@@ -166,7 +166,7 @@ async def test_multipart_passes_as_it_is(proxied: Proxied) -> None:
         assert bytes(range(256)) * 400 in got.body
 
 
-async def test_redirects_are_answers(proxied: Proxied) -> None:
+async def test_redirects_are_not_followed(proxied: Proxied) -> None:
     async with proxied(says("303 See Other", b"", "Location: /elsewhere")) as (up, server):
         answer = await server.http.post("/reports/x")
         assert (answer.status_code, answer.headers["location"]) == (303, "/elsewhere")
@@ -174,7 +174,7 @@ async def test_redirects_are_answers(proxied: Proxied) -> None:
 
 
 @pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
-async def test_answers_without_a_body(proxied: Proxied, status: str) -> None:
+async def test_responses_without_a_body(proxied: Proxied, status: str) -> None:
     async def script(_got: Got, writer: asyncio.StreamWriter) -> None:
         writer.write(f'HTTP/1.1 {status}\r\nETag: "1"\r\n\r\n'.encode())
 
@@ -187,7 +187,7 @@ async def test_answers_without_a_body(proxied: Proxied, status: str) -> None:
         assert (later.status_code, later.content) == (int(status[:3]), b"")
 
 
-async def test_head_goes_with_get(proxied: Proxied) -> None:
+async def test_get_rule_includes_head(proxied: Proxied) -> None:
     async with proxied(says(body=b"x" * 99), "GET /x") as (up, server):
         answer = await server.http.head("/x")
         assert (answer.headers["content-length"], answer.content) == ("99", b"")
@@ -197,7 +197,7 @@ async def test_head_goes_with_get(proxied: Proxied) -> None:
         assert (later.status_code, later.content) == (200, b"")
 
 
-async def test_connections_are_used_again_where_that_is_safe(proxied: Proxied) -> None:
+async def test_connections_are_reused_for_safe_calls_only(proxied: Proxied) -> None:
     async with proxied(says(), "GET /x", "POST /x") as (up, server):
         for _ in range(3):
             assert (await server.http.get("/x")).status_code == 200
@@ -207,7 +207,7 @@ async def test_connections_are_used_again_where_that_is_safe(proxied: Proxied) -
         assert up.connections == 3
 
 
-async def test_only_chosen_headers_are_handed_on(proxied: Proxied) -> None:
+async def test_only_selected_headers_are_forwarded(proxied: Proxied) -> None:
     async with proxied(says(), headers=["Accept"]) as (up, server):
         sent = {"Accept": "text/csv", "X-Noise": "1", "Authorization": "Bearer x"}
         await server.http.post("/reports/x", headers=sent)
@@ -226,7 +226,7 @@ CANARIES = {
 
 
 @pytest.mark.parametrize("credentials", ["seal", "drop"])
-async def test_credentials_are_not_kept_in_clear(
+async def test_credentials_are_not_stored_in_clear(
     proxied: Proxied, tmp_path: Any, credentials: str
 ) -> None:
     script = says("200 OK", b"canary-five", "Set-Cookie: sid=canary-six")
@@ -250,7 +250,7 @@ async def test_credentials_are_not_kept_in_clear(
             assert not path.is_file() or b"canary" not in path.read_bytes(), path
 
 
-async def test_the_answer_is_for_the_caller_alone(proxied: Proxied) -> None:
+async def test_response_is_only_for_its_caller(proxied: Proxied) -> None:
     async with proxied(says(body=b"yours" * 10_000)) as (_, server):
         mine = {"Cookie": "session=mine"}
         answer = await server.http.post("/reports/x", headers=mine)
@@ -262,7 +262,7 @@ async def test_the_answer_is_for_the_caller_alone(proxied: Proxied) -> None:
             assert (await server.http.get(path, headers=mine)).content == answer.content
 
 
-async def test_another_tenant_finds_nothing(proxied: Proxied) -> None:
+async def test_another_tenant_gets_404(proxied: Proxied) -> None:
     async with proxied(says()) as (up, server):
         keys = {}
         for tenant in ("ada", "bob"):
@@ -279,7 +279,7 @@ async def test_another_tenant_finds_nothing(proxied: Proxied) -> None:
         assert (await server.http.get(path, headers=keys["ada"])).content == b"hello"
 
 
-async def test_a_key_for_us_and_a_credential_for_the_target(proxied: Proxied) -> None:
+async def test_our_key_is_not_forwarded_but_other_credentials_are(proxied: Proxied) -> None:
     async with proxied(says()) as (up, server):
         _, ours = await server.engine.authenticator.create_key("ada", ["jobs:read", "jobs:write"])
         both = {"X-Api-Key": ours, "Authorization": "Bearer theirs"}
@@ -292,7 +292,7 @@ async def test_a_key_for_us_and_a_credential_for_the_target(proxied: Proxied) ->
         assert (await server.http.get(path, headers=both)).content == b"hello"
 
 
-async def test_only_what_the_rule_names_is_retried(proxied: Proxied) -> None:
+async def test_unlisted_status_is_not_retried(proxied: Proxied) -> None:
     script = in_turn(says("500 Oops", b"oops"), says())
     async with proxied(script, retry_statuses=[503]) as (up, server):
         answer = await server.http.post("/reports/x")
@@ -301,7 +301,7 @@ async def test_only_what_the_rule_names_is_retried(proxied: Proxied) -> None:
         assert (job.state, job.attempt, len(up.got)) == (State.SUCCEEDED, 1, 1)
 
 
-async def test_a_named_status_is_retried_under_the_same_key(proxied: Proxied) -> None:
+async def test_listed_status_is_retried_with_the_same_key(proxied: Proxied) -> None:
     script = in_turn(says("503 Busy", b"no", "Retry-After: 0"), says())
     async with proxied(script, retry_statuses=[503]) as (up, server):
         answer = await server.http.post("/reports/x")
@@ -313,7 +313,7 @@ async def test_a_named_status_is_retried_under_the_same_key(proxied: Proxied) ->
         assert traces[0][2] != traces[1][2]
 
 
-async def test_a_trace_is_carried_on(proxied: Proxied) -> None:
+async def test_traceparent_is_forwarded(proxied: Proxied) -> None:
     trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     async with proxied(says()) as (up, server):
         await server.http.post("/reports/x", headers={"traceparent": trace, "tracestate": "a=b"})
@@ -331,7 +331,7 @@ async def garbage(_got: Got, writer: asyncio.StreamWriter) -> None:
 
 
 @pytest.mark.parametrize("script", [hang_up, garbage])
-async def test_a_post_that_broke_off_is_not_repeated(proxied: Proxied, script: Any) -> None:
+async def test_broken_post_is_not_repeated(proxied: Proxied, script: Any) -> None:
     async with proxied(script) as (up, server):
         answer = await server.http.post("/reports/x")
         assert (answer.status_code, answer.json()["type"]) == (502, "urn:coatcheck:broken-off")
@@ -342,13 +342,15 @@ async def test_a_post_that_broke_off_is_not_repeated(proxied: Proxied, script: A
 @pytest.mark.parametrize(
     ("match", "keys"), [("GET /reports/*", {}), ("POST /reports/*", {"repeatable": True})]
 )
-async def test_what_may_be_repeated_is(proxied: Proxied, match: str, keys: dict[str, Any]) -> None:
+async def test_repeatable_call_is_repeated(
+    proxied: Proxied, match: str, keys: dict[str, Any]
+) -> None:
     async with proxied(in_turn(hang_up, says()), match, **keys) as (up, server):
         answer = await server.http.request(match.partition(" ")[0], "/reports/x")
         assert (answer.status_code, answer.content, len(up.got)) == (200, b"hello", 2)
 
 
-async def test_a_target_that_takes_too_long(proxied: Proxied) -> None:
+async def test_upstream_timeout_is_504(proxied: Proxied) -> None:
     async def script(_got: Got, _writer: asyncio.StreamWriter) -> None:
         await asyncio.Event().wait()
 
@@ -362,7 +364,7 @@ async def test_a_target_that_takes_too_long(proxied: Proxied) -> None:
 
 
 @pytest.mark.parametrize("framing", ["Content-Length: 100", "Transfer-Encoding: chunked"])
-async def test_a_stream_that_is_cut_is_cut_visibly(proxied: Proxied, framing: str) -> None:
+async def test_broken_stream_is_visible_to_the_caller(proxied: Proxied, framing: str) -> None:
     async def script(_got: Got, writer: asyncio.StreamWriter) -> None:
         writer.write(f"HTTP/1.1 200 OK\r\n{framing}\r\n\r\n5\r\nfirst\r\n".encode())
         await writer.drain()
@@ -378,7 +380,7 @@ async def test_a_stream_that_is_cut_is_cut_visibly(proxied: Proxied, framing: st
         assert (await server.http.get(f"/v1/jobs/{job_id}/result")).status_code == 409
 
 
-async def test_a_job_submitted_by_hand_reaches_only_what_the_rule_is_for(proxied: Proxied) -> None:
+async def test_submitted_job_is_checked_against_its_rule(proxied: Proxied) -> None:
     async with proxied(says()) as (up, server):
         for path in ("/admin", "/reports/../admin", "/reports/%2e%2e/admin"):
             call = StoredCall(method="POST", path=path)
@@ -389,7 +391,7 @@ async def test_a_job_submitted_by_hand_reaches_only_what_the_rule_is_for(proxied
         assert up.got == []
 
 
-async def test_a_path_is_sent_as_it_was_checked(proxied: Proxied) -> None:
+async def test_path_is_sent_as_checked(proxied: Proxied) -> None:
     marks = [chr(code) for code in range(0x21, 0x7F)]
     paths = [f"/reports/{name}" for mark in marks for name in (mark, f"a{mark}b", f"a?b{mark}")]
     async with proxied(says()) as (up, server):
@@ -411,7 +413,7 @@ async def test_a_path_is_sent_as_it_was_checked(proxied: Proxied) -> None:
         assert len(sent) > 3 * len(marks) - 10
 
 
-async def test_a_fragment_in_a_request_is_not_part_of_its_path(proxied: Proxied) -> None:
+async def test_fragment_is_not_forwarded(proxied: Proxied) -> None:
     async with proxied(says()) as (up, server):
         host, port = server.url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -425,7 +427,7 @@ async def test_a_fragment_in_a_request_is_not_part_of_its_path(proxied: Proxied)
 PAGE = b"<script>fetch('/v1/jobs')</script>"
 
 
-async def test_a_page_that_was_kept_is_sandboxed(proxied: Proxied) -> None:
+async def test_stored_page_is_sandboxed(proxied: Proxied) -> None:
     own = "Content-Security-Policy: default-src 'self'"
     script = says("200 OK", PAGE, "Content-Type: text/html", own)
     async with proxied(script) as (_, server):
@@ -449,7 +451,7 @@ async def test_a_page_that_was_kept_is_sandboxed(proxied: Proxied) -> None:
 @pytest.mark.parametrize(
     "path", ["/reports/%2e%2e/admin", "/reports/..%2fadmin", "/reports/..;/x", "/reports/%5c..%5cx"]
 )
-async def test_no_path_leads_out_of_a_rule(proxied: Proxied, path: str) -> None:
+async def test_dot_segments_are_rejected(proxied: Proxied, path: str) -> None:
     async with proxied(says()) as (up, server):
         host, port = server.url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -461,7 +463,7 @@ async def test_no_path_leads_out_of_a_rule(proxied: Proxied, path: str) -> None:
         assert await server.engine.list_jobs(JobFilter(DEFAULT_TENANT)) == []
 
 
-async def test_a_rule_for_everything_leaves_the_api_alone(proxied: Proxied) -> None:
+async def test_catch_all_rule_does_not_hide_the_api(proxied: Proxied) -> None:
     async with proxied(says(), "GET /*", "POST /*") as (up, server):
         assert (await server.http.get("/healthz")).json()["status"] == "ok"
         assert (await server.http.post("/v1/nothing")).status_code == 404
@@ -471,21 +473,21 @@ async def test_a_rule_for_everything_leaves_the_api_alone(proxied: Proxied) -> N
         assert (await server.http.get("/anything/else")).content == b"hello"
 
 
-async def test_another_method_is_refused(proxied: Proxied) -> None:
+async def test_other_method_is_rejected(proxied: Proxied) -> None:
     async with proxied(says()) as (_, server):
         answer = await server.http.put("/reports/x")
         assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
         assert (await server.http.post("/other")).status_code == 404
 
 
-async def test_rules_are_described(proxied: Proxied) -> None:
+async def test_openapi_describes_the_rules(proxied: Proxied) -> None:
     async with proxied(says()) as (_, server):
         described = (await server.http.get("/openapi.json")).json()["paths"]["/reports/{rest}"]
-        assert described["post"]["summary"] == "Handed on: POST /reports/*"
+        assert described["post"]["summary"] == "Forward POST /reports/*"
         assert next(each["name"] for each in described["post"]["parameters"]) == "rest"
 
 
-async def test_a_worker_that_is_released_gives_a_get_back(proxied: Proxied) -> None:
+async def test_stopping_worker_releases_a_get(proxied: Proxied) -> None:
     asked = asyncio.Event()
 
     async def first(_got: Got, _writer: asyncio.StreamWriter) -> None:
@@ -506,7 +508,7 @@ async def test_a_worker_that_is_released_gives_a_get_back(proxied: Proxied) -> N
 
 
 @pytest.mark.parametrize("size", [100, 300_000, 8_000_000])
-async def test_a_target_that_answers_before_it_has_read_everything(size: int, serve: Any) -> None:
+async def test_early_response_of_the_upstream_is_relayed(size: int, serve: Any) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(
@@ -526,7 +528,7 @@ async def test_a_target_that_answers_before_it_has_read_everything(size: int, se
     server.close()
 
 
-async def test_garbage_in_the_middle_of_a_stream(proxied: Proxied) -> None:
+async def test_garbage_in_a_stream_breaks_the_call(proxied: Proxied) -> None:
     go_on = asyncio.Event()
 
     async def script(_got: Got, writer: asyncio.StreamWriter) -> None:
@@ -548,7 +550,7 @@ async def test_garbage_in_the_middle_of_a_stream(proxied: Proxied) -> None:
         assert (job.error and job.error.code, len(up.got)) == ("broken-off", 1)
 
 
-async def test_a_connection_that_is_reset_in_the_middle_of_a_stream(proxied: Proxied) -> None:
+async def test_reset_connection_breaks_the_stream(proxied: Proxied) -> None:
     go_on = asyncio.Event()
 
     async def script(_got: Got, writer: asyncio.StreamWriter) -> None:

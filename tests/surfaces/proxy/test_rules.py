@@ -1,4 +1,4 @@
-"""Rules as they are written, and what is wrong with some."""
+"""Parsing and validation of proxy rules."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 from coatcheck.errors import ConfigurationError
 from coatcheck.settings import Settings, load_settings
 from coatcheck.surfaces.configured import configured_surfaces
-from coatcheck.surfaces.proxy.pattern import RoutePattern
-from coatcheck.surfaces.proxy.rule import Rule, read_rules
+from coatcheck.surfaces.proxy.rule import RoutePattern, Rule, read_rules
 
 TARGET = "http://127.0.0.1:9000"
 
@@ -21,7 +20,7 @@ def rule(match: str = "POST /reports/*", **keys: Any) -> Rule:
     return found
 
 
-def test_a_rule_with_every_key() -> None:
+def test_rule_with_every_key() -> None:
     found = rule(
         name="reports",
         timeout="15m",
@@ -49,7 +48,7 @@ def test_a_rule_with_every_key() -> None:
     assert (found.credentials, found.on_hangup, found.concurrency) == ("drop", "cancel", 4)
 
 
-def test_what_is_not_said_has_a_default() -> None:
+def test_missing_keys_have_defaults() -> None:
     found = rule()
     assert (found.name, found.repeatable, found.headers) == ("post-reports", False, None)
     assert (found.retries, found.wait_s, found.timeout_s) == (2, 10, 3600)
@@ -60,18 +59,18 @@ def test_what_is_not_said_has_a_default() -> None:
     ("method", "repeatable"),
     [("GET", True), ("PUT", True), ("DELETE", True), ("POST", False), ("PATCH", False)],
 )
-def test_what_http_lets_be_repeated_is(method: str, repeatable: bool) -> None:
+def test_idempotent_methods_are_repeatable(method: str, repeatable: bool) -> None:
     assert rule(f"{method} /x").repeatable is repeatable
 
 
-def test_no_wait_at_all() -> None:
+def test_wait_can_be_zero() -> None:
     assert rule(wait=0).wait_s == rule(wait="0s").wait_s == 0
 
 
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"macth": "x"}, "unknown key 'macth'; there are: concurrency, credentials,"),
+        ({"macth": "x"}, "unknown key 'macth'; the keys are: concurrency, credentials,"),
         ({"match": "/reports"}, "is not a method and a path"),
         ({"match": "post /reports"}, "is not a method and a path"),
         ({"match": "FETCH /reports"}, "the methods are GET, POST"),
@@ -82,17 +81,17 @@ def test_no_wait_at_all() -> None:
         ({"match": "POST /a/../b"}, "has the segment '..'"),
         ({"match": "POST /{a}"}, "has the segment '{a}'"),
         ({"match": "POST /a?b"}, "has the segment"),
-        ({"match": 7}, "match is a text, not 7"),
+        ({"match": 7}, "match is a string, not 7"),
         ({"match": "POST /v1/jobs"}, "/v1 belongs to Coatcheck's own API"),
         ({"match": "GET /v1/*"}, "/v1 belongs to Coatcheck's own API"),
         ({"match": "GET /healthz"}, "/healthz belongs"),
         ({"match": "GET /ui/*"}, "/ui belongs"),
-        ({"target": "127.0.0.1:9000"}, "is not the address of a service"),
-        ({"target": "ftp://example.com"}, "is not the address of a service"),
-        ({"target": "http://"}, "is not the address of a service"),
-        ({"target": "http://x:99999"}, "is not the address of a service"),
-        ({"target": "http://x/?a=1"}, "is not the address of a service"),
-        ({"target": "http://me:pass@x"}, "an address holds no name and no password"),
+        ({"target": "127.0.0.1:9000"}, "is not a service's address"),
+        ({"target": "ftp://example.com"}, "is not a service's address"),
+        ({"target": "http://"}, "is not a service's address"),
+        ({"target": "http://x:99999"}, "is not a service's address"),
+        ({"target": "http://x/?a=1"}, "is not a service's address"),
+        ({"target": "http://me:pass@x"}, "must not contain a user name or a password"),
         ({"timeout": "soon"}, "timeout: 'soon' is not a duration"),
         ({"timeout": True}, "timeout: write seconds"),
         ({"timeout": 0}, "must be more than 0"),
@@ -103,15 +102,15 @@ def test_no_wait_at_all() -> None:
         ({"retry_statuses": [99]}, "retry_statuses is a list of statuses"),
         ({"retry_statuses": 503}, "retry_statuses is a list of statuses"),
         ({"repeatable": "yes"}, "repeatable is true or false"),
-        ({"headers": ["a b"]}, "headers is a list of headers' names"),
-        ({"headers": "accept"}, "headers is a list of headers' names"),
+        ({"headers": ["a b"]}, "headers is a list of header names"),
+        ({"headers": "accept"}, "headers is a list of header names"),
         ({"credentials": "clear"}, "credentials is seal or drop, not 'clear'"),
         ({"on_hangup": "stop"}, "on_hangup is continue or cancel"),
         ({"concurrency": 0}, "concurrency is a whole number from 1"),
         ({"name": "a b"}, "cannot name a rule"),
     ],
 )
-def test_what_is_wrong_is_said(keys: dict[str, Any], said: str) -> None:
+def test_invalid_rules_are_rejected(keys: dict[str, Any], said: str) -> None:
     table = {"match": "POST /reports/*", "target": TARGET, **keys}
     with pytest.raises(ConfigurationError, match=said) as raised:
         read_rules([{"match": "GET /fine", "target": TARGET}, table])
@@ -119,7 +118,7 @@ def test_what_is_wrong_is_said(keys: dict[str, Any], said: str) -> None:
 
 
 @pytest.mark.parametrize("missing", ["match", "target"])
-def test_what_has_to_be_there(missing: str) -> None:
+def test_required_keys(missing: str) -> None:
     table = {"match": "GET /x", "target": TARGET}
     del table[missing]
     with pytest.raises(ConfigurationError, match=f"{missing} is missing"):
@@ -143,8 +142,8 @@ def test_what_has_to_be_there(missing: str) -> None:
         ("POST /a/*/c/*", "POST /a/b/c", False),
     ],
 )
-def test_rules_that_overlap(one: str, other: str, overlap: bool) -> None:
-    patterns = [RoutePattern.read(text, "match") for text in (one, other)]
+def test_overlapping_rules_are_rejected(one: str, other: str, overlap: bool) -> None:
+    patterns = [RoutePattern.parse(text, "match") for text in (one, other)]
     assert patterns[0].overlaps(patterns[1]) is overlap
     assert patterns[1].overlaps(patterns[0]) is overlap
     tables = [
@@ -157,9 +156,9 @@ def test_rules_that_overlap(one: str, other: str, overlap: bool) -> None:
         assert len(read_rules(tables)) == 2
 
 
-def test_two_rules_of_one_name() -> None:
+def test_duplicate_rule_name_is_rejected() -> None:
     tables = [{"match": f"GET /{path}", "target": TARGET, "name": "same"} for path in "ab"]
-    with pytest.raises(ConfigurationError, match="there is a rule 'same' already"):
+    with pytest.raises(ConfigurationError, match="there is already a rule 'same'"):
         read_rules(tables)
 
 
@@ -179,8 +178,8 @@ def test_two_rules_of_one_name() -> None:
         ("GET /*", "GET", "/x", True),
     ],
 )
-def test_what_a_pattern_is_for(match: str, method: str, path: str, fits: bool) -> None:
-    assert RoutePattern.read(match, "match").matches(method, path) is fits
+def test_pattern_matches(match: str, method: str, path: str, fits: bool) -> None:
+    assert RoutePattern.parse(match, "match").matches(method, path) is fits
 
 
 def config(folder: Path, text: str) -> Settings:
@@ -189,7 +188,7 @@ def config(folder: Path, text: str) -> Settings:
     return load_settings({"config": str(path)}, {})
 
 
-def test_rules_come_from_the_config_file(tmp_path: Path) -> None:
+def test_rules_are_read_from_the_config_file(tmp_path: Path) -> None:
     settings = config(
         tmp_path,
         f'port = 9\n[[proxy]]\nmatch = "POST /a/*"\ntarget = "{TARGET}"\n'
@@ -203,7 +202,7 @@ def test_rules_come_from_the_config_file(tmp_path: Path) -> None:
     assert configured_surfaces(config(tmp_path, "port = 9")) == []
 
 
-def test_the_file_is_named_where_a_rule_is_wrong(tmp_path: Path) -> None:
+def test_rule_error_names_the_config_file(tmp_path: Path) -> None:
     settings = config(tmp_path, '[[proxy]]\nmatch = "POST /a"\n')
     with pytest.raises(ConfigurationError, match=r"coatcheck.toml: \[\[proxy\]\] 1: target is"):
         configured_surfaces(settings)

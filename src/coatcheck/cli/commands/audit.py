@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -91,7 +92,7 @@ def audit(
         print_table(COLUMNS, [_row(entry) for entry in shown])
 
 
-def _row(entry: dict[str, Any]) -> tuple[str, ...]:
+def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
     detail = json.dumps(entry["detail"]) if entry["detail"] else ""
     named = (entry["at"], entry["actor"], entry["action"], entry["resource_id"])
     return (*named, entry["tenant"], detail)

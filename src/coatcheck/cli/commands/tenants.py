@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -153,7 +154,7 @@ def usage(name: str, last: str, as_json: bool, **flags: Any) -> None:
     async def read(keeper: Authenticator, store: Store) -> list[Usage]:
         return await store.access.list_usage((await keeper.tenant(name)).name, since, until)
 
-    shown = [usage_view(used) for used in with_doorkeeper(flags, read)]
+    shown: list[Mapping[str, Any]] = [usage_view(used) for used in with_doorkeeper(flags, read)]
     if as_json:
         print_json({"usage": shown})
         return
@@ -188,6 +189,6 @@ def _read_quota(text: str) -> tuple[str, int | None]:
     return name, int(value) if value else None
 
 
-def _row(tenant: dict[str, Any]) -> tuple[str, str, str, str]:
+def _row(tenant: Mapping[str, Any]) -> tuple[str, str, str, str]:
     limits = [f"{name}={n}" for name, n in tenant["quotas"].items() if n is not None]
     return tenant["name"], tenant["status"], tenant["created_at"], " ".join(limits)

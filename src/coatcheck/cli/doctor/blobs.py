@@ -27,7 +27,7 @@ def _look(settings: Settings, database_scheme: str) -> Iterator[Finding]:
     except CoatcheckError as error:
         yield problem(AREA, str(error), _WRONG)
     else:
-        yield ok(AREA, f"{bucket.place} takes writes")
+        yield ok(AREA, f"{bucket.location} takes writes")
         if not settings.blobs and database_scheme in ("postgresql", "postgres"):
             said = "blobs are in a folder of this machine, and the database is not"
             advice = "name a place that all machines reach: COATCHECK_BLOBS=s3://bucket"

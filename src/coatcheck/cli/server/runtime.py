@@ -154,7 +154,7 @@ class _Server(uvicorn.Server):
                     cockpit=Cockpit().endpoints,
                 ),
                 # A partial makes a protocol as well as its class does.
-                http=partial(TimeoutProtocol, most_connections=current_budget().connections),  # type: ignore[arg-type]
+                http=partial(TimeoutProtocol, max_connections=current_budget().connections),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="off",
                 log_config=None,

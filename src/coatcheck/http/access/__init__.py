@@ -1,1 +1,1 @@
-"""The endpoints for keys, tenants and usage."""
+"""Endpoints for keys, tenants, usage and the audit trail."""

@@ -1,12 +1,12 @@
-"""The call on the audit trail.
+"""The audit trail.
 
-The operator's keys see all of it. The keys of any other tenant see that tenant's, whoever acted.
+The operator's keys see all entries. The keys of any other tenant see the entries about that
+tenant's resources, whoever the actor was.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
@@ -14,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.clock import to_rfc3339
+from coatcheck.documents.access import AuditEntryDocument, AuditPage
 from coatcheck.engine.engine import Engine
-from coatcheck.http.access.handlers import only_own
+from coatcheck.http.access.handlers import visible_tenant
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.jobs.views import dumps
 from coatcheck.http.request.query import (
@@ -33,20 +34,20 @@ from coatcheck.store.audit import AuditFilter
 
 
 async def list_audit(request: Request) -> Response:
-    """Answer with a page of the audit trail, newest first."""
+    """Return a page of the audit trail, newest first."""
     engine: Engine = request.app.state.engine
-    which = read_filter(request.query_params)
-    which = which._replace(tenant=only_own(request, which.tenant))
-    # One more than asked for tells whether there is another page.
+    which = read_audit_filter(request.query_params)
+    which = which._replace(tenant=visible_tenant(request, which.tenant))
+    # One more than the limit tells whether there is another page.
     found = await engine.store.audit.list_entries(which._replace(limit=which.limit + 1))
     page = found[: which.limit]
     more = write_cursor(page[-1].id) if len(found) > which.limit else None
-    answer = {"entries": [entry_view(entry) for entry in page], "next_cursor": more}
-    return Response(dumps(answer), media_type=JSON)
+    document: AuditPage = {"entries": [entry_view(entry) for entry in page], "next_cursor": more}
+    return Response(dumps(document), media_type=JSON)
 
 
-def read_filter(query: QueryParams) -> AuditFilter:
-    """Read which entries to list."""
+def read_audit_filter(query: QueryParams) -> AuditFilter:
+    """Read the filter of a listing."""
     since = read_time(query, "since")
     return AuditFilter(
         tenant=_name(query, "tenant"),
@@ -60,8 +61,8 @@ def read_filter(query: QueryParams) -> AuditFilter:
     )
 
 
-def entry_view(entry: AuditEntry) -> dict[str, Any]:
-    """Return an entry as it is shown."""
+def entry_view(entry: AuditEntry) -> AuditEntryDocument:
+    """Return an entry of the audit trail."""
     return {
         "id": entry.id,
         "at": to_rfc3339(entry.at),
@@ -84,5 +85,5 @@ def _name(query: QueryParams, parameter: str) -> str | None:
 def _one_of(query: QueryParams, parameter: str, known: type[Action] | type[Resource]) -> str | None:
     text = query.get(parameter)
     if text is not None and text not in list(known):
-        raise HTTPException(400, f"{parameter} is one of {', '.join(known)}")
+        raise HTTPException(400, f"{parameter} must be one of {', '.join(known)}")
     return text

@@ -1,8 +1,11 @@
-"""The part of the table of calls that is about keys and tenants."""
+"""The endpoints for keys, tenants, usage and the audit trail."""
 
 from __future__ import annotations
 
-from coatcheck.http.access import handlers
+from coatcheck.documents.access import ActionName, ResourceName
+from coatcheck.documents.fields import Name, Timestamp
+from coatcheck.documents.schema import schema_of
+from coatcheck.http.access import audit, handlers
 from coatcheck.http.endpoint import (
     Access,
     Endpoint,
@@ -13,15 +16,18 @@ from coatcheck.http.endpoint import (
     as_json,
     ref,
 )
-from coatcheck.http.json_schema import NAME, TEXT, TIME
 from coatcheck.http.request.query import MAX_PAGE
 from coatcheck.model.access import Scope
 
-_BODY_REFUSALS = (408, 413, 415, 422)
-_LIMIT = Parameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE})
+_BODY_ERRORS = (408, 413, 415, 422)
+_NAME = schema_of(Name)
+_TIME = schema_of(Timestamp)
+_LIMIT = Parameter(
+    "limit", "The page size.", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}
+)
 _CURSOR = Parameter(
     "cursor",
-    "`next_cursor` of the page before.",
+    "The `next_cursor` of the previous page.",
     {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
 )
 
@@ -31,11 +37,11 @@ ACCESS: tuple[Endpoint, ...] = (
         "/v1/keys",
         handlers.create_key,
         "createKey",
-        "Make a key, which is shown once",
+        "Create a key, which is shown once",
         "keys",
         {201: EndpointResponse("The key.", as_json(ref("NewKey")), ("Location",))},
-        error_statuses=(404, *_BODY_REFUSALS),
-        body=EndpointBody("Whose, and what for.", as_json(ref("KeyRequest"))),
+        error_statuses=(404, *_BODY_ERRORS),
+        body=EndpointBody("The tenant and the scopes of the key.", as_json(ref("KeyRequest"))),
         needs=Scope.ADMIN,
         access=Access.HANDLER_CHECKED,
     ),
@@ -48,7 +54,7 @@ ACCESS: tuple[Endpoint, ...] = (
         "keys",
         {200: EndpointResponse("A page of keys.", as_json(ref("KeyPage")))},
         error_statuses=(404,),
-        parameters=(Parameter("tenant", "Only this tenant's.", NAME), _LIMIT, _CURSOR),
+        parameters=(Parameter("tenant", "Only keys of this tenant.", _NAME), _LIMIT, _CURSOR),
         needs=Scope.ADMIN,
         access=Access.HANDLER_CHECKED,
     ),
@@ -59,7 +65,7 @@ ACCESS: tuple[Endpoint, ...] = (
         "revokeKey",
         "Revoke a key",
         "keys",
-        {200: EndpointResponse("The key, as it is listed from now on.", as_json(ref("Key")))},
+        {200: EndpointResponse("The revoked key.", as_json(ref("Key")))},
         error_statuses=(404,),
         needs=Scope.ADMIN,
         access=Access.HANDLER_CHECKED,
@@ -81,14 +87,14 @@ ACCESS: tuple[Endpoint, ...] = (
         "/v1/tenants/{owner}",
         handlers.put_tenant,
         "putTenant",
-        "Make a tenant, or change it",
+        "Create or change a tenant",
         "tenants",
         {
-            200: EndpointResponse("The tenant, changed.", as_json(ref("Tenant"))),
-            201: EndpointResponse("The tenant, new.", as_json(ref("Tenant")), ("Location",)),
+            200: EndpointResponse("The tenant was changed.", as_json(ref("Tenant"))),
+            201: EndpointResponse("The tenant was created.", as_json(ref("Tenant")), ("Location",)),
         },
-        error_statuses=_BODY_REFUSALS,
-        body=EndpointBody("What to change.", as_json(ref("TenantRequest"))),
+        error_statuses=_BODY_ERRORS,
+        body=EndpointBody("The changes.", as_json(ref("TenantRequest"))),
         needs=Scope.ADMIN,
         access=Access.OPERATOR,
     ),
@@ -97,7 +103,7 @@ ACCESS: tuple[Endpoint, ...] = (
         "/v1/tenants/{owner}",
         handlers.get_tenant,
         "getTenant",
-        "Look at a tenant",
+        "Get a tenant",
         "tenants",
         {200: EndpointResponse("The tenant.", as_json(ref("Tenant")))},
         error_statuses=(404,),
@@ -109,20 +115,41 @@ ACCESS: tuple[Endpoint, ...] = (
         "/v1/tenants/{owner}/usage",
         handlers.get_usage,
         "getUsage",
-        "What a tenant has used, by hour and kind",
+        "Get the usage of a tenant by hour and kind",
         "tenants",
-        {
-            200: EndpointResponse(
-                "The hours in which there was something.", as_json(ref("UsagePage"))
-            )
-        },
+        {200: EndpointResponse("The hours with any usage.", as_json(ref("UsagePage")))},
         error_statuses=(404,),
         parameters=(
-            Parameter("since", "Hours that begin at this time or later.", TIME),
-            Parameter("until", "Hours that begin before this time (now).", TIME),
-            Parameter("kind", "Only this kind.", TEXT),
+            Parameter("since", "Hours that begin at this time or later.", _TIME),
+            Parameter("until", "Hours that begin before this time (now).", _TIME),
+            Parameter("kind", "Only this kind.", {"type": "string"}),
         ),
         access=Access.HANDLER_CHECKED,
         kind=KindRule.ALL,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/audit",
+        audit.list_audit,
+        "listAudit",
+        "List who changed keys, tenants, webhooks, schedules and tasks",
+        "audit",
+        {200: EndpointResponse("A page of entries, newest first.", as_json(ref("AuditPage")))},
+        error_statuses=(404,),
+        parameters=(
+            Parameter("tenant", "Only this tenant's resources.", _NAME),
+            Parameter(
+                "actor", "Only changes by this key, or by `anonymous`, `cli` or `app`.", _NAME
+            ),
+            Parameter("action", "Only this action.", schema_of(ActionName)),
+            Parameter("resource", "Only this type of resource.", schema_of(ResourceName)),
+            Parameter("resource_id", "Only the resource with this id or name.", _NAME),
+            Parameter("since", "Only changes at this time or later.", _TIME),
+            Parameter("until", "Only changes before this time.", _TIME),
+            _LIMIT,
+            _CURSOR,
+        ),
+        needs=Scope.ADMIN,
+        access=Access.HANDLER_CHECKED,
     ),
 )

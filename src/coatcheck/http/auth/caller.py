@@ -1,15 +1,14 @@
-"""Who asks, whether they may, and for whom.
+"""Authorization: the caller of a request, its permissions, and the tenant it acts for.
 
-The door has let the caller in (http/auth/middleware.py); here it is looked at what for. A call acts
-for one tenant, the caller's own, and finds nothing of any other: what belongs to somebody else is
-as good as not there. The operator may name another tenant with `?tenant=`. So may a worker's key,
-to report on a job, and to read the input, steps and artifacts of a job that it holds a lease on;
-for any other job it gets 404.
+The middleware has authenticated the caller (auth/middleware.py). A request acts for one tenant, the
+caller's own, and resources of any other tenant do not exist for it. The operator may name another
+tenant with `?tenant=`. So may a worker's key, to report on a job, and to read the input, steps and
+artifacts of a job that it holds a lease on; any other job answers 404.
 
-A scope may be for some kinds only. Each endpoint declares which kinds a call touches
+A scope may be limited to some kinds. Each endpoint declares which kinds a request touches
 (`Endpoint.kind`), and `authorize` enforces it. If only the request body or query names the kind,
 `tenant_of` raises Forbidden until the handler has passed that kind to `check_kind`: a handler that
-forgets to check cannot reach any data.
+forgets the check cannot reach any data.
 """
 
 from __future__ import annotations
@@ -37,59 +36,44 @@ _WITHHELD = "coatcheck.withheld_tenant"
 
 
 def token_of(headers: dict[bytes, bytes]) -> bytes | None:
-    """Return the key a request came with."""
+    """Return the API key of a request."""
     given = headers.get(b"authorization")
-    beside = headers.get(b"x-api-key")
+    api_key = headers.get(b"x-api-key")
     if given is not None and given[:7].lower() == _BEARER:
         token = given[7:].strip()
-        # On its way to somebody else a request may carry a credential for them, and our key beside.
-        return token if beside is None or token.startswith(KEY_PREFIX) else beside
-    return beside
+        # A proxied request may have a bearer token for the upstream, and our key in X-Api-Key.
+        return token if api_key is None or token.startswith(KEY_PREFIX) else api_key
+    return api_key
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who asks."""
+    """Return the authenticated caller."""
     caller: Caller = request.scope["coatcheck.caller"]
     return caller
 
 
 def actor_of(request: Request) -> str:
-    """Return whom the audit trail names: the caller's key."""
+    """Return the actor for the audit trail: the id of the caller's key."""
     return caller_of(request).key_id or ANONYMOUS
 
 
 def tenant_of(request: Request) -> str:
-    """Return for whom a call acts."""
+    """Return the tenant that a request acts for."""
     try:
         tenant: str = request.scope["coatcheck.tenant"]
     except KeyError:
-        raise Forbidden("this key has the scope for some kinds only: name one of them") from None
+        raise Forbidden("this key is limited to some kinds: name one of them") from None
     return tenant
 
 
 def quotas_of(request: Request) -> Quotas | None:
-    """Return the quotas that hold for what is handed in; the operator, for others, has none."""
+    """Return the quotas for a submit; None if the operator submits for another tenant."""
     caller = caller_of(request)
     return caller.quotas if caller.tenant == tenant_of(request) else None
 
 
-def is_authorized(request: Request, endpoint: Endpoint, scope: Scope | None) -> bool:
-    """Tell whether a caller may make a call without a further look: for their own tenant, with the
-    scope for all kinds. Notes for whom it acts.
-    """
-    if scope is None:
-        return True
-    caller = caller_of(request)
-    if request.scope["query_string"] or scope not in caller.grants or caller.grants[scope]:
-        return False
-    if endpoint.access is not Access.TENANT or scope is Scope.WORK:
-        return False
-    request.scope["coatcheck.tenant"] = caller.tenant
-    return True
-
-
 async def authorize(request: Request, endpoint: Endpoint) -> None:
-    """Raise unless the caller may make this call; note for whom it acts."""
+    """Raise Forbidden or NotFound unless the caller may use this endpoint; record the tenant."""
     scope = endpoint.scope
     if scope is None:
         return
@@ -110,27 +94,27 @@ def _check_scope(caller: Caller, endpoint: Endpoint, scope: Scope) -> None:
         raise Forbidden(f"this key does not have the scope {scope}")
     whole = endpoint.access is Access.OPERATOR or scope is Scope.WORK
     if whole and caller.tenant != OPERATOR:
-        raise Forbidden(f"this is for keys of the tenant {OPERATOR!r} only")
+        raise Forbidden(f"this needs a key of the tenant {OPERATOR!r}")
 
 
 async def _check_named_tenant(request: Request, endpoint: Endpoint, scope: Scope) -> None:
     caller, tenant = caller_of(request), tenant_of(request)
     if not is_name(tenant):
-        raise HTTPException(400, f"this cannot be a tenant's name: {NAME_RULE}")
+        raise HTTPException(400, f"invalid tenant name: {NAME_RULE}")
     if scope is Scope.WORK:
-        return  # for keys of the operator only, and a lease has a holder (http/workers/handlers.py)
+        return  # an operator key; workers/handlers.py checks the lease
     if caller.is_operator:
         engine: Engine = request.app.state.engine
         await engine.authenticator.tenant(tenant)
     elif endpoint.for_lease_holder and caller.tenant == OPERATOR and caller.may(Scope.WORK):
         await _check_lease(request, caller)
     else:
-        raise Forbidden("this key is for one tenant only")
+        raise Forbidden("this key may only act for its own tenant")
 
 
 async def _check_lease(request: Request, caller: Caller) -> None:
-    """Raise NotFound unless the caller's key holds a lease on the job that the path names. Who does
-    may read it: a worker runs the jobs of every caller.
+    """Raise NotFound unless the caller's key holds a lease on the job that the path names. The
+    lease holder may read the job, whoever submitted it.
     """
     job_id = request.path_params["job_id"]
     with suppress(NotFound):
@@ -142,7 +126,7 @@ async def _check_lease(request: Request, caller: Caller) -> None:
 
 
 async def _check_endpoint_kind(request: Request, endpoint: Endpoint, scope: Scope) -> None:
-    """Enforce the endpoint's kind rule on a key whose scope is for some kinds only."""
+    """Enforce the endpoint's kind rule on a key that is limited to some kinds."""
     engine: Engine = request.app.state.engine
     caller = caller_of(request)
     match endpoint.kind:
@@ -157,7 +141,7 @@ async def _check_endpoint_kind(request: Request, endpoint: Endpoint, scope: Scop
             await _check_schedule_kind(request, scope)
         case KindRule.DECLARED:
             if not (caller.kinds_for(scope) or frozenset()) & engine.kinds.keys():
-                raise Forbidden(f"this key has the scope {scope} for kinds that are not here")
+                raise Forbidden(f"this server has no kind that this key has the scope {scope} for")
         case KindRule.REQUEST:
             _withhold_tenant(request)
         case _:
@@ -184,7 +168,7 @@ def _withhold_tenant(request: Request) -> None:
 
 
 def check_kind(request: Request, scope: Scope, kind: str | None) -> None:
-    """Raise unless the caller has a scope for this kind; None is any kind."""
+    """Raise Forbidden unless the caller has a scope for this kind; None means all kinds."""
     caller = caller_of(request)
     kinds = caller.kinds_for(scope)
     if kinds is None:
@@ -197,32 +181,33 @@ def check_kind(request: Request, scope: Scope, kind: str | None) -> None:
 
 
 def admission_of(request: Request, kind: str | None = None) -> Admission:
-    """Return what a submit, of this kind where only the body says it, was let in by."""
+    """Return the authorization of a submit; `kind` is checked again if only the body names it."""
     scope = request.scope
     return Admission(scope["coatcheck.epoch"], quotas_of(request), partial(_renew, request, kind))
 
 
 async def _renew(request: Request, kind: str | None) -> Admission:
-    await _readmit(request)
+    await _authenticate_again(request)
     if kind is not None:
         check_kind(request, Scope.WRITE, kind)
     return admission_of(request, kind)
 
 
-async def _readmit(request: Request) -> None:
+async def _authenticate_again(request: Request) -> None:
     engine: Engine = request.app.state.engine
-    keeper, scope = engine.authenticator, request.scope
-    note_readmitted(scope, await keeper.authenticate_fresh(scope["coatcheck.token"]), keeper.epoch)
+    authenticator, scope = engine.authenticator, request.scope
+    caller = await authenticator.authenticate_fresh(scope["coatcheck.token"])
+    record_caller(scope, caller, authenticator.epoch)
 
 
-def note_readmitted(scope: ASGIScope, caller: Caller, epoch: int | None) -> None:
-    """Note that the caller of a request was admitted again, and under which epoch. A key's scopes
-    never change, so what was authorized stays so; raises Unauthorized if it is another key's now.
+def record_caller(scope: ASGIScope, caller: Caller, epoch: int | None) -> None:
+    """Record that the caller of a request was authenticated again, and the access epoch. A key's
+    scopes never change, so its authorization stays valid. Raise Unauthorized if the key is another.
     """
     earlier: Caller = scope["coatcheck.caller"]
-    # An operator's key may do all that a server without keys lets everybody do.
+    # An operator's key may do everything that a server without keys allows.
     is_same = caller.key_id == earlier.key_id or (earlier.key_id is None and caller.is_operator)
     if not is_same:
-        raise Unauthorized("keys were set up while this was under way: send it again, with one")
+        raise Unauthorized("the first key was created during this request: repeat it with a key")
     scope["coatcheck.caller"] = caller
     scope["coatcheck.epoch"] = epoch

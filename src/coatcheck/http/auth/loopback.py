@@ -1,10 +1,10 @@
-"""Requests of web pages, and a server that has no keys.
+"""Requests from web pages to a server without keys.
 
-A web page that a developer visits can make the browser send requests to 127.0.0.1, directly or by
-a host name that resolves to it. So while no keys are set up every request must name a loopback
-host, and a page that sends one must be this server's own (same host and port), or of a loopback
-origin that the operator has named for CORS. A browser says so by `Origin` and `Sec-Fetch-Site`; a
-client that is no browser sends neither, and is served.
+A web page that a developer visits can make the browser send requests to 127.0.0.1, directly or
+through a host name that resolves to it (DNS rebinding). While no keys exist, every request must
+name a loopback host. If a page sends it, the page must be this server's own (same host and port) or
+have a loopback origin that the operator allowed for CORS. Browsers send `Origin` and
+`Sec-Fetch-Site`; other clients send neither and are served.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host name or address means this machine alone."""
+    """Tell whether a host name or address is loopback."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -32,19 +32,19 @@ def is_loopback(host: str) -> bool:
 
 
 def check_bind_address(host: str, *, has_keys: bool, everywhere: bool = False) -> None:
-    """Raise unless there are keys, or the server would listen on loopback only and that is enough:
-    it is not where keys are asked for `everywhere`.
+    """Raise ConfigurationError if there are no keys and the server would listen on an address other
+    than loopback. With `everywhere`, keys are needed on loopback too.
     """
     if not has_keys and (everywhere or not is_loopback(host)):
         raise ConfigurationError(
-            f"refusing to listen on {host}: there are no API keys, so anybody who can reach this "
-            "port could run jobs; listen on 127.0.0.1, or make one first, with the same settings: "
-            "coatcheck keys create --tenant default --scope admin"
+            f"refusing to listen on {host}: there are no API keys, so anyone who can reach this "
+            "port could run jobs; listen on 127.0.0.1, or create a key first, with the same "
+            "settings: coatcheck keys create --tenant default --scope admin"
         )
 
 
 class RequestOrigin(NamedTuple):
-    """The headers of a request that tell which page sent it, if one did."""
+    """The request headers that identify the page that sent it, if one did."""
 
     host: bytes | None
     origin: bytes | None
@@ -52,46 +52,46 @@ class RequestOrigin(NamedTuple):
 
     @classmethod
     def of(cls, headers: Mapping[bytes, bytes]) -> RequestOrigin:
-        """Read them."""
+        """Read the headers."""
         get = headers.get
         return cls(get(b"host"), get(b"origin"), get(b"sec-fetch-site"))
 
 
 @lru_cache(maxsize=256)
-def is_local_request(sender: RequestOrigin, allowed: frozenset[str]) -> bool:
-    """Tell whether a request names a loopback host and, if a page sent it, is one of this server or
-    of an allowed loopback origin.
+def is_local_request(source: RequestOrigin, allowed: frozenset[str]) -> bool:
+    """Tell whether a request names a loopback host and, if a page sent it, the page is this
+    server's own or of an allowed loopback origin.
     """
-    return _is_loopback_url(b"//" + (sender.host or b"")) and (
-        _is_own_page(sender)
-        or (_is_allowed(sender, allowed) and _is_loopback_url(sender.origin or b""))
+    return _is_loopback_url(b"//" + (source.host or b"")) and (
+        _is_own_page(source)
+        or (_is_allowed(source, allowed) and _is_loopback_url(source.origin or b""))
     )
 
 
 @lru_cache(maxsize=256)
-def is_allowed_origin(sender: RequestOrigin, allowed: frozenset[str]) -> bool:
-    """Tell whether a request was sent by no page, by one of this server, or by one of an allowed
-    origin.
+def is_allowed_origin(source: RequestOrigin, allowed: frozenset[str]) -> bool:
+    """Tell whether a request was sent by no page, by a page of this server, or by a page of an
+    allowed origin.
     """
-    return _is_own_page(sender) or _is_allowed(sender, allowed)
+    return _is_own_page(source) or _is_allowed(source, allowed)
 
 
-def _is_own_page(sender: RequestOrigin) -> bool:
-    if sender.fetch_site not in (None, b"same-origin", b"none"):
+def _is_own_page(source: RequestOrigin) -> bool:
+    if source.fetch_site not in (None, b"same-origin", b"none"):
         return False
-    return sender.origin is None or _is_same_origin(sender.host or b"", sender.origin)
+    return source.origin is None or _is_same_origin(source.host or b"", source.origin)
 
 
-def _is_allowed(sender: RequestOrigin, allowed: frozenset[str]) -> bool:
-    if sender.origin is None:
+def _is_allowed(source: RequestOrigin, allowed: frozenset[str]) -> bool:
+    if source.origin is None:
         return False
-    return "*" in allowed or sender.origin.decode("latin-1") in allowed
+    return "*" in allowed or source.origin.decode("latin-1") in allowed
 
 
 def _is_same_origin(host: bytes, origin: bytes) -> bool:
     try:
         page = urlsplit(origin.decode("latin-1"))
-        # A port that is not named is the scheme's.
+        # Without a port the scheme's default applies.
         own = urlsplit(f"{page.scheme}://{host.decode('latin-1')}")
         usual = _PORTS[page.scheme]
         return (_name(page.hostname), page.port or usual) == (

@@ -1,16 +1,17 @@
-"""The one thing every request passes before its route: who may come in, under which id, and what
-becomes of an error that nobody expected.
+"""ASGI middleware around every request: correlation id, authentication, errors and headers.
 
-- A correlation id: the caller's, or a new one. It is logged, kept with the job and given back.
-- A key, once there are any; calls that are open to everybody need none. Who came is noted for the
-  call, which looks at what they may do (caller.py).
-- While there are no keys, only loopback clients are let in (guard.py).
-- A confirmation of the caller (engine/confirmation.py): before an answer begins, and while it is
-  sent, it is made sure that the key still holds. If it does not, the answer becomes a refusal; one
-  that has begun breaks off.
-- An unexpected error is logged and becomes a 500 that says nothing of it.
-- A submit is sent straight to its handler: it is the one call whose number has no bound, and the
-  router's search and its layers would cost it as much as all the rest (benchmarks/README.md).
+- Correlation id: the caller's, or a new one. It is logged, stored on the job and returned.
+- Authentication: once keys exist, every endpoint that is not public needs one. The caller is stored
+  in the scope; the endpoint's permissions are checked later (caller.py).
+- While no keys exist, only loopback clients are served (loopback.py).
+- Confirmation (engine/confirmation.py): before a response starts, and while it is sent, the key is
+  confirmed to be valid still. If it is not, the response becomes an error; one that has started is
+  cut off.
+- An unexpected error is logged and becomes a 500 without details.
+- A submit is dispatched directly to its handler (jobs/fast_submit.py).
+- Open requests: a tenant may have a limited number at a time (`OpenRequestLimit`).
+- Every response may contain a tenant's data or a secret that is shown once. By default no cache
+  stores it and no browser guesses its type (`with_defaults`).
 """
 
 from __future__ import annotations
@@ -29,182 +30,209 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from coatcheck.engine.auth import Authenticator, Caller
 from coatcheck.engine.confirmation import Confirmation
 from coatcheck.engine.confirmation import current as confirmations
-from coatcheck.errors import CoatcheckError, StoreUnavailable, Unauthorized
-from coatcheck.http.auth.caller import note_readmitted, token_of
+from coatcheck.engine.open_requests import TenantOpenLimit
+from coatcheck.errors import CoatcheckError, StoreUnavailable
+from coatcheck.http.auth.caller import record_caller, token_of
 from coatcheck.http.auth.loopback import RequestOrigin, is_local_request
 from coatcheck.http.endpoint import Handler
 from coatcheck.http.errors import ErrorFormats, ErrorResponse
-from coatcheck.http.protocol.response_headers import with_defaults
-from coatcheck.http.request.fast_request import FastRequest
+from coatcheck.http.jobs.fast_submit import FastRequest, recall_caller
 from coatcheck.logs import correlation_id
 
 HEADER = b"x-correlation-id"
-_USABLE = re.compile(rb"[A-Za-z0-9_.:-]{1,128}")
+_VALID_CORRELATION = re.compile(rb"[A-Za-z0-9_.:-]{1,128}")
+NO_STORE = (b"cache-control", b"no-store")
+NO_SNIFF = (b"x-content-type-options", b"nosniff")
+# On the response of a proxied service, and on our own error if the service sent none.
+_RELAYED = b"coatcheck-job"
+_PROBLEM = (b"content-type", b"application/problem+json")
 
 
 def _correlation(given: bytes | None) -> bytes:
-    if given is not None and _USABLE.fullmatch(given):
+    if given is not None and _VALID_CORRELATION.fullmatch(given):
         return given
     return b"%016x" % random.getrandbits(64)
 
 
-class PublicEndpoints:
-    """The calls that are open to everybody, as methods and paths."""
+def with_defaults(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Add the default headers that a response lacks. An endpoint that may be cached sets
+    `Cache-Control` itself. The response of a proxied service is passed on unchanged.
+    """
+    found = [*headers]
+    names = {name for name, _ in found}
+    if _RELAYED in names and _PROBLEM not in found:
+        return found
+    if NO_STORE[0] not in names:
+        found.append(NO_STORE)
+    if NO_SNIFF[0] not in names:
+        found.append(NO_SNIFF)
+    return found
 
-    def __init__(self, calls: Iterable[tuple[str, str]]) -> None:
-        known = [(method, path) for method, path in calls]
+
+class PublicEndpoints:
+    """The endpoints that need no key, as methods and paths."""
+
+    def __init__(self, endpoints: Iterable[tuple[str, str]]) -> None:
+        known = [(method, path) for method, path in endpoints]
         known += [("HEAD", path) for method, path in known if method == "GET"]
-        self._exact = frozenset(call for call in known if "{" not in call[1])
-        self._patterns = [(how, compile_path(path)[0]) for how, path in known if "{" in path]
+        self._exact = frozenset(each for each in known if "{" not in each[1])
+        self._patterns = [(method, compile_path(path)[0]) for method, path in known if "{" in path]
 
     def has(self, method: str, path: str) -> bool:
-        """Tell whether a call is one of them."""
+        """Tell whether a request is for one of them."""
         return (method, path) in self._exact or any(
-            how == method and pattern.match(path) for how, pattern in self._patterns
+            known == method and pattern.match(path) for known, pattern in self._patterns
         )
 
 
 class AccessMiddleware:
-    """ASGI middleware around the whole application."""
+    """The middleware around the whole application."""
 
     def __init__(
         self,
         app: ASGIApp,
-        keeper: Authenticator,
-        shortcuts: Mapping[tuple[str, str], Handler],
-        open_to_all: PublicEndpoints,
+        authenticator: Authenticator,
+        fast_handlers: Mapping[tuple[str, str], Handler],
+        public: PublicEndpoints,
         formats: ErrorFormats,
         origins: frozenset[str],
     ) -> None:
         self._app = app
-        self._keeper = keeper
-        self._shortcuts = shortcuts
-        self._open_to_all = open_to_all
+        self._authenticator = authenticator
+        self._fast_handlers = fast_handlers
+        self._public = public
         self._formats = formats
         self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or answer it here."""
+        """Authenticate a request and pass it on, or respond with an error."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers: dict[bytes, bytes] = dict(scope["headers"])
         current = _correlation(headers.get(HEADER))
-        shortcut = self._shortcuts.get((scope["method"], scope["path"]))
+        fast_handler = self._fast_handlers.get((scope["method"], scope["path"]))
+        authenticator = self._authenticator
         confirmation = None
-        if shortcut is None or b"prefer" in headers:  # else it does not wait: see _remembers
-            keeper = self._keeper
-            confirmation = Confirmation(partial(self._readmit, scope), lambda: keeper.epoch)
-        sending = _Sending(send, current)
+        # A submit without Prefer does not wait, and the store checks its access epoch.
+        if fast_handler is None or b"prefer" in headers:
+            confirmation = Confirmation(
+                partial(self._authenticate_again, scope), lambda: authenticator.epoch
+            )
+        sender = _Sender(send, current)
         token = correlation_id.set(current.decode())
         confirming = confirmations.set(confirmation)
         try:
-            refusal = None
-            if shortcut is None or not self._cached_caller(scope, headers):
-                refusal = await self._let_in(scope, headers)
-            if refusal is not None:
-                await sending.all_of(refusal)
+            error = None
+            if fast_handler is None or not recall_caller(
+                authenticator, scope, headers, self._origins
+            ):
+                error = await self._authenticate(scope, headers)
+            if error is not None:
+                await sender.send_response(error)
                 return
             if confirmation is not None and "coatcheck.caller" in scope:
-                sending.checks(confirmation, self._formats, scope["path"])
-            await self._serve(shortcut, scope, receive, sending)
+                sender.require(confirmation, self._formats, scope["path"])
+            await self._serve(fast_handler, scope, receive, sender)
         except ClientDisconnect:
-            return  # it left in the middle of its request: there is nobody to answer
+            return  # the client is gone: nobody reads a response
         except Exception as error:
-            if sending.rejected:
+            if sender.rejected:
                 return
-            if sending.started:
+            if sender.started:
                 raise
-            await sending.all_of(self._formats.format_exception(error, scope["path"]))
+            await sender.send_response(self._formats.format_exception(error, scope["path"]))
         finally:
             confirmations.reset(confirming)
             correlation_id.reset(token)
 
     async def _serve(
-        self, shortcut: Handler | None, scope: Scope, receive: Receive, sending: _Sending
+        self, fast_handler: Handler | None, scope: Scope, receive: Receive, sender: _Sender
     ) -> None:
-        if shortcut is None:
-            await self._app(scope, receive, sending)
+        if fast_handler is None:
+            await self._app(scope, receive, sender)
             return
-        answer = await self._answer(shortcut, FastRequest(scope, receive))
-        await sending.confirm()
-        await sending.all_of(answer)
+        response = await self._call(fast_handler, FastRequest(scope, receive))
+        await sender.confirm()
+        await sender.send_response(response)
 
-    def _cached_caller(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
-        """Let in whoever is remembered: for a submit, whose store looks whether that still holds.
-        Nobody is refused by it.
-        """
-        keeper = self._keeper
-        if keeper.epoch is None or not (
-            keeper.needs_key or is_local_request(RequestOrigin.of(headers), self._origins)
-        ):
-            return False
-        token = token_of(headers)
-        try:
-            caller = keeper.cached_caller(token)
-        except (Unauthorized, StoreUnavailable):
-            return False
-        if caller is None:
-            return False
-        scope["coatcheck.caller"] = caller
-        scope["coatcheck.token"] = token
-        scope["coatcheck.epoch"] = keeper.epoch
-        return True
-
-    async def _let_in(self, scope: Scope, headers: dict[bytes, bytes]) -> Response | None:
-        """Note who asks; return what they are told if they stay outside."""
-        keeper = self._keeper
+    async def _authenticate(self, scope: Scope, headers: dict[bytes, bytes]) -> Response | None:
+        """Store the caller in the scope; return the error response if there is none."""
+        authenticator = self._authenticator
         path = scope["path"]
-        is_open = self._open_to_all.has(scope["method"], path)
+        is_public = self._public.has(scope["method"], path)
         try:
-            if keeper.epoch is None and not is_open:
-                await keeper.refresh_epoch()
-            has_keys = keeper.epoch is not None and keeper.needs_key
+            if authenticator.epoch is None and not is_public:
+                await authenticator.refresh_epoch()
+            has_keys = authenticator.epoch is not None and authenticator.needs_key
             if not has_keys and not is_local_request(RequestOrigin.of(headers), self._origins):
-                words = (
+                detail = (
                     "this server has no keys: it serves loopback clients, its own pages, and pages "
-                    "of loopback origins that COATCHECK_CORS_ORIGINS names"
+                    "of loopback origins listed in COATCHECK_CORS_ORIGINS"
                 )
-                return self._formats.format_error(ErrorResponse(403, "not-loopback", words), path)
-            if is_open:
+                return self._formats.format_error(ErrorResponse(403, "not-loopback", detail), path)
+            if is_public:
                 return None
             token = token_of(headers)
             scope["coatcheck.caller"] = await self._admit(token)
         except CoatcheckError as error:
             return self._formats.format_exception(error, path)
         scope["coatcheck.token"] = token
-        scope["coatcheck.epoch"] = keeper.epoch
+        scope["coatcheck.epoch"] = authenticator.epoch
         return None
 
-    async def _answer(self, handler: Handler, request: Request) -> Response:
+    async def _call(self, handler: Handler, request: Request) -> Response:
         try:
             return await handler(request)
         except (CoatcheckError, HTTPException) as error:
             return self._formats.format_exception(error, request.scope["path"])
 
-    async def _readmit(self, scope: Scope) -> None:
-        """Admit the caller of a request again; there is none where everybody may call."""
+    async def _authenticate_again(self, scope: Scope) -> None:
+        """Authenticate the caller of a request again; a public endpoint has none."""
         if "coatcheck.caller" in scope:
             caller = await self._admit(scope["coatcheck.token"])
-            note_readmitted(scope, caller, self._keeper.epoch)
+            record_caller(scope, caller, self._authenticator.epoch)
 
     async def _admit(self, token: bytes | None) -> Caller:
-        keeper = self._keeper
+        authenticator = self._authenticator
         try:
-            return await keeper.authenticate_fresh(token)
+            return await authenticator.authenticate_fresh(token)
         except StoreUnavailable:
-            # What needs the store will say so; what does not is answered all the same.
-            caller = keeper.cached_caller(token)
+            # A handler that needs the store will fail; one that does not is still served.
+            caller = authenticator.cached_caller(token)
             if caller is None:
                 raise
             return caller
 
 
-class _Sending:
-    """The way out: every answer carries its id, and leaves only while its caller is confirmed."""
+class OpenRequestLimit:
+    """ASGI middleware that limits how many requests a tenant has open at a time.
+
+    A request counts until its response is sent in full. A stream, a long poll, a waiting claim and
+    an upload therefore count for as long as they hold a connection, on every endpoint of every
+    surface. A submit does not pass through here. It does not wait, and one that does
+    (`Prefer: wait`) is counted by its handler.
+    """
+
+    def __init__(self, app: ASGIApp, open_requests: TenantOpenLimit) -> None:
+        self._app = app
+        self._open_requests = open_requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, unless its tenant has too many open."""
+        caller = scope.get("coatcheck.caller")  # None for a public endpoint
+        if caller is None:
+            await self._app(scope, receive, send)
+            return
+        with self._open_requests.hold(caller.tenant):
+            await self._app(scope, receive, send)
+
+
+class _Sender:
+    """Sends a response: adds the correlation id, and stops if the caller's key is revoked."""
 
     __slots__ = (
-        *("_confirmation", "_correlation", "_path", "_send", "_formats"),
+        *("_confirmation", "_correlation", "_formats", "_path", "_send"),
         *("rejected", "started"),
     )
 
@@ -215,15 +243,15 @@ class _Sending:
         self._formats: ErrorFormats | None = None
         self._path = ""
         self.started = False
-        self.rejected = False  # the caller is not allowed in any more, and has been told
+        self.rejected = False  # the key was revoked, and the error was sent
 
-    def checks(self, confirmation: Confirmation, formats: ErrorFormats, path: str) -> None:
-        """Ask this before anything is sent; its refusal is written in the shape of the path."""
+    def require(self, confirmation: Confirmation, formats: ErrorFormats, path: str) -> None:
+        """Confirm the caller before anything is sent; format an error for the path."""
         self._confirmation, self._formats, self._path = confirmation, formats, path
 
     async def confirm(self) -> None:
-        """Make sure that the caller is still allowed in. If not, answer that instead, or break off
-        an answer that has begun, and raise ClientDisconnect.
+        """Confirm that the caller's key is still valid. If it is not, send that error, or cut off a
+        response that has started, and raise ClientDisconnect.
         """
         if self.rejected:
             raise ClientDisconnect
@@ -235,22 +263,23 @@ class _Sending:
         except CoatcheckError as error:
             self.rejected = True
             if not self.started:
-                await self.all_of(formats.format_exception(error, self._path))
+                await self.send_response(formats.format_exception(error, self._path))
             raise ClientDisconnect from None
 
     async def __call__(self, message: Message) -> None:
+        """Send one ASGI message of a response."""
         if message["type"] == "http.response.start" or message.get("body"):
             await self.confirm()
         if message["type"] == "http.response.start":
             self.started = True
             headers = message["headers"] = with_defaults(message["headers"])
-            # An answer of somebody else's may bring its own.
+            # The response of an upstream may have its own.
             if not any(name == HEADER for name, _ in headers):
                 headers.append((HEADER, self._correlation))
         await self._send(message)
 
-    async def all_of(self, response: Response) -> None:
-        """Send an answer that is complete."""
+    async def send_response(self, response: Response) -> None:
+        """Send a complete response."""
         self.started = True
         headers = [*with_defaults(response.raw_headers), (HEADER, self._correlation)]
         start = {

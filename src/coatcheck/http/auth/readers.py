@@ -1,14 +1,14 @@
 """Who may read a job.
 
 A job belongs to its tenant. Its surface may restrict it further (`Surface.check_reader`): a relayed
-call is for the caller that made it. The check runs before the handler of every endpoint whose path
-names a job (app.py), so that no handler has to remember it. Lists and bulk verbs skip jobs that the
-caller may not read. Such a job answers like an id that does not exist.
+request is for the caller that made it. The check runs before the handler of every endpoint whose
+path names a job (app.py), so no handler has to remember it. Lists and bulk operations skip jobs
+that the caller may not read. Such a job answers like an id that does not exist.
 
-- A job that has an owner, and whose surface is not served here, is closed: nobody here can tell who
-  the owner is.
+- A job with an owner whose surface is not served here is closed: this server cannot identify the
+  owner.
 - An endpoint that manages a job and shows nothing of its payload (`Endpoint.for_operators`) is also
-  open to callers with `admin`, who have to be able to see and stop what runs.
+  open to callers with `admin`, who have to see and stop running jobs.
 - Endpoints of workers are not restricted: a worker runs the jobs of every caller.
 """
 
@@ -26,7 +26,7 @@ from coatcheck.http.endpoint import Endpoint
 from coatcheck.model.access import Scope
 from coatcheck.model.job import OWNER_LABEL, Job
 
-if TYPE_CHECKING:  # a surface is made of endpoints, and these look for their surface
+if TYPE_CHECKING:  # a surface imports endpoints, which use this module
     from coatcheck.http.surfaces.base import Surface
 
 
@@ -73,8 +73,8 @@ async def check_named_job(request: Request, endpoint: Endpoint) -> None:
 
 
 async def named_job(request: Request) -> Job:
-    """Return the job that the path names, read once per request, without a result that is kept
-    apart; raises NotFound, Gone.
+    """Read the job that the path names, once per request, without a result in the blob store; raise
+    NotFound or Gone.
     """
     scope = request.scope
     if "coatcheck.job" not in scope:

@@ -1,1 +1,1 @@
-"""The endpoints for uploads and artifacts."""
+"""Endpoints for artifacts and uploads."""

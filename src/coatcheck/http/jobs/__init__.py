@@ -1,1 +1,1 @@
-"""The job endpoints."""
+"""Endpoints for jobs, their steps, events and cards."""

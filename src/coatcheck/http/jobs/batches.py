@@ -1,4 +1,4 @@
-"""Many jobs in one call: all or none."""
+"""Batches: many jobs submitted in one request, all or none."""
 
 from __future__ import annotations
 
@@ -29,39 +29,39 @@ NDJSON = "application/x-ndjson"
 
 
 async def submit_batch(request: Request) -> Response:
-    """Take many jobs: 202 once all of them are durable."""
+    """Submit many jobs. Returns 202 once all of them are durable."""
     engine: Engine = request.app.state.engine
     media_type = media_type_of(request)
     if media_type not in (JSON, NDJSON):
         raise HTTPException(415, f"send a batch as {JSON} or {NDJSON}")
     body = await read_bounded(request, BATCH_BYTES)
-    # Megabytes of JSON take a while to read: in a thread, while others are answered.
+    # Parsing megabytes of JSON takes a while: a thread keeps the event loop free.
     entries = await asyncio.to_thread(_parse, body, media_type)
-    once = await asyncio.to_thread(read_idempotency_key, request, entries)
+    key = await asyncio.to_thread(read_idempotency_key, request, entries)
     submissions = await asyncio.to_thread(
         _read_all, entries, correlation_id.get(), read_traceparent(request)
     )
-    submissions = await asyncio.to_thread(_admit_all, request, submissions)
+    submissions = await asyncio.to_thread(_authorize_all, request, submissions)
     headers = {}
     jobs: list[Job] | list[JobInsert]
-    if once is None:
+    if key is None:
         jobs = await engine.insert_batch(submissions)
     else:
-        jobs, replayed = await engine.submit_batch(submissions, once)
+        jobs, replayed = await engine.submit_batch(submissions, key)
         headers = {REPLAYED: "true"} if replayed else {}
-    body = await asyncio.to_thread(_answer, jobs)
+    body = await asyncio.to_thread(_batch_json, jobs)
     return Response(body, 202, headers, JSON)
 
 
-def _admit_all(request: Request, submissions: list[Submission]) -> list[Submission]:
+def _authorize_all(request: Request, submissions: list[Submission]) -> list[Submission]:
     for kind in {each.kind for each in submissions}:
         check_kind(request, Scope.WRITE, kind)
     tenant, admission = tenant_of(request), admission_of(request)
     return [each._replace(tenant=tenant, admission=admission) for each in submissions]
 
 
-def _answer(jobs: list[Job] | list[JobInsert]) -> bytes:
-    # Piece by piece: one call for all of it would keep the interpreter from the loop.
+def _batch_json(jobs: list[Job] | list[JobInsert]) -> bytes:
+    # Job by job: one call for a whole batch would block the event loop through the GIL.
     listed = [
         f'{{"id":"{job.id}","kind":"{job.kind}","state":"{_state(job)}",'
         f'"links":{{"self":"/v1/jobs/{job.id}"}}}}'
@@ -81,8 +81,8 @@ def _parse(body: bytes, media_type: str) -> list[Any]:
         return [_parse_line(number, line) for number, line in enumerate(lines, 1)]
     found = parse_json(body)
     if not isinstance(found, dict) or set(found) != {"jobs"} or not isinstance(found["jobs"], list):
-        message = 'a batch is {"jobs": [...]}, each job as POST /v1/jobs takes it'
-        raise InvalidPayload(message, [("/jobs", "must be a list of jobs, and nothing beside it")])
+        message = 'a batch is {"jobs": [...]}, each job as in POST /v1/jobs'
+        raise InvalidPayload(message, [("/jobs", "must be a list of jobs, and the only member")])
     _check_count(len(found["jobs"]))
     return found["jobs"]
 
@@ -111,7 +111,7 @@ def _read_all(
                 read_submission(entry, correlation=correlation, traceparent=traceparent)
             )
         except InvalidPayload as error:
-            problems += [(f"/jobs/{number}{place}", what) for place, what in error.problems]
+            problems += [(f"/jobs/{number}{pointer}", what) for pointer, what in error.problems]
             if len(problems) >= PROBLEMS_AT_MOST:
                 break
     if problems:

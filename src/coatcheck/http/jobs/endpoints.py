@@ -1,7 +1,10 @@
-"""The part of the table of calls that is about jobs."""
+"""The endpoints for jobs."""
 
 from __future__ import annotations
 
+from coatcheck.documents.fields import StateName, Timestamp
+from coatcheck.documents.jobs import StreamedEvent
+from coatcheck.documents.schema import schema_of
 from coatcheck.engine.submit.submission import LABELS_AT_MOST
 from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
@@ -16,27 +19,27 @@ from coatcheck.http.endpoint import (
     ref,
 )
 from coatcheck.http.jobs import batches, events, handlers
-from coatcheck.http.jobs.schemas import STREAMED
-from coatcheck.http.json_schema import ANYTHING, STATE, TEXT, TIME, listed
 from coatcheck.http.request.prefer import MAX_WAIT_S
 from coatcheck.http.request.query import MAX_EVENT_PAGE, MAX_PAGE
 from coatcheck.model.access import Scope
 
 _RETRY = ("Retry-After",)
 _LABEL = r"^[^:\u0000]+:[^\u0000]*$"
-_A_JOB = as_json(ref("Job"))
+_JOB = as_json(ref("Job"))
 
 _WAIT = Parameter(
     "wait",
-    "Wait up to this many seconds for the job to end.",
+    "Wait up to this many seconds until the job is finished.",
     {"type": "number", "minimum": 0, "maximum": MAX_WAIT_S},
 )
 _PREFER = Parameter(
     "Prefer",
-    "`wait=N` waits up to N seconds for the result, `respond-async` answers at once (RFC 7240).",
+    "`wait=N` waits up to N seconds for the result; `respond-async` responds at once (RFC 7240).",
     {"type": "string"},
     location="header",
 )
+_TEXT: Schema = {"type": "string"}
+_TIME = schema_of(Timestamp)
 _CURSOR: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
 
 
@@ -54,13 +57,13 @@ JOBS: tuple[Endpoint, ...] = (
         "jobs",
         {
             200: EndpointResponse(
-                "It has ended: the wait was long enough, or the request was a repeated one.",
-                _A_JOB,
+                "The job is finished: within the wait, or before a replayed request.",
+                _JOB,
                 ("Location", "Preference-Applied", "Idempotency-Replayed"),
             ),
             202: EndpointResponse(
-                "It is durable, and will be run.",
-                _A_JOB,
+                "The job is durable.",
+                _JOB,
                 ("Location", "Retry-After", "Preference-Applied", "Idempotency-Replayed"),
                 links_to_job=True,
             ),
@@ -75,22 +78,27 @@ JOBS: tuple[Endpoint, ...] = (
         "/v1/batches",
         batches.submit_batch,
         "submitBatch",
-        "Submit up to 10,000 handlers, all or none",
+        "Submit up to 10,000 jobs, all or none",
         "jobs",
         {
             202: EndpointResponse(
-                "All are durable.", as_json(ref("Batch")), ("Idempotency-Replayed",)
+                "All jobs are durable.", as_json(ref("Batch")), ("Idempotency-Replayed",)
             )
         },
         error_statuses=(408, 409, 410, 413, 415, 422, 429),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
         body=EndpointBody(
-            "The jobs: as one JSON document, or one a line.",
+            "The jobs: one JSON document, or one job per line.",
             {
                 "application/json": {
                     "type": "object",
                     "properties": {
-                        "jobs": {**listed(ref("JobRequest")), "minItems": 1, "maxItems": 10_000}
+                        "jobs": {
+                            "type": "array",
+                            "items": ref("JobRequest"),
+                            "minItems": 1,
+                            "maxItems": 10_000,
+                        }
                     },
                     "required": ["jobs"],
                     "additionalProperties": False,
@@ -105,28 +113,28 @@ JOBS: tuple[Endpoint, ...] = (
         "/v1/jobs",
         handlers.list_jobs,
         "listJobs",
-        "List handlers, newest first",
+        "List jobs, newest first",
         "jobs",
-        {
-            200: EndpointResponse(
-                "A page of handlers, without their results.", as_json(ref("JobPage"))
-            )
-        },
+        {200: EndpointResponse("A page of jobs, without their results.", as_json(ref("JobPage")))},
         parameters=(
-            Parameter("state", "Only jobs in this state.", STATE),
-            Parameter("kind", "Only jobs of this kind.", TEXT),
-            Parameter("queue", "Only jobs of this queue.", TEXT),
+            Parameter("state", "Only jobs in this state.", schema_of(StateName)),
+            Parameter("kind", "Only jobs of this kind.", _TEXT),
+            Parameter("queue", "Only jobs of this queue.", _TEXT),
             Parameter(
                 "label",
-                "Only jobs with this label, as name:value; several must all be there.",
-                {**listed({"type": "string", "pattern": _LABEL}), "maxItems": LABELS_AT_MOST},
+                "Only jobs with this label, as name:value; repeat it to require several.",
+                {
+                    "type": "array",
+                    "items": {"type": "string", "pattern": _LABEL},
+                    "maxItems": LABELS_AT_MOST,
+                },
                 repeated=True,
             ),
-            Parameter("created_after", "Only jobs submitted at this time or later.", TIME),
-            Parameter("created_before", "Only jobs submitted before this time.", TIME),
-            Parameter("parent", "Only jobs that the job with this id has spawned.", TEXT),
-            Parameter("limit", "How many.", _whole_number(1, MAX_PAGE)),
-            Parameter("cursor", "`next_cursor` of the page before.", _CURSOR),
+            Parameter("created_after", "Only jobs submitted at this time or later.", _TIME),
+            Parameter("created_before", "Only jobs submitted before this time.", _TIME),
+            Parameter("parent", "Only children of the job with this id.", _TEXT),
+            Parameter("limit", "The page size.", _whole_number(1, MAX_PAGE)),
+            Parameter("cursor", "The `next_cursor` of the previous page.", _CURSOR),
         ),
         kind=KindRule.REQUEST,
     ),
@@ -135,17 +143,23 @@ JOBS: tuple[Endpoint, ...] = (
         "/v1/jobs/{job_id}",
         handlers.get_job,
         "getJob",
-        "Look at a job",
+        "Get a job",
         "jobs",
         {
-            200: EndpointResponse("The job.", _A_JOB, ("ETag", "Retry-After")),
-            304: EndpointResponse("It is still as `If-None-Match` says.", {}, ("ETag",)),
+            200: EndpointResponse("The job.", _JOB, ("ETag", "Retry-After")),
+            304: EndpointResponse("Unchanged since `If-None-Match`.", {}, ("ETag",)),
         },
         error_statuses=(404, 410),
         parameters=(
             _WAIT,
-            Parameter("explain", "1: say what holds it.", {"enum": ["0", "1", "true", "false"]}),
-            Parameter("If-None-Match", "An ETag given before.", TEXT, location="header"),
+            Parameter(
+                "explain",
+                "1: add the reasons why the job does not run.",
+                {"enum": ["0", "1", "true", "false"]},
+            ),
+            Parameter(
+                "If-None-Match", "The ETag of an earlier response.", _TEXT, location="header"
+            ),
         ),
         for_operators=True,
         kind=KindRule.JOB,
@@ -155,9 +169,9 @@ JOBS: tuple[Endpoint, ...] = (
         "/v1/jobs/{job_id}/input",
         handlers.get_input,
         "getInput",
-        "Get what a job was submitted with",
+        "Get the input of a job",
         "jobs",
-        {200: EndpointResponse("The input, as it was taken in.", as_json(ANYTHING))},
+        {200: EndpointResponse("The input.", as_json({}))},
         error_statuses=(404, 409, 410),
         kind=KindRule.JOB,
         for_lease_holder=True,
@@ -167,11 +181,11 @@ JOBS: tuple[Endpoint, ...] = (
         "/v1/jobs/{job_id}/result",
         handlers.get_result,
         "getResult",
-        "Get a job's result alone",
+        "Get the result of a job",
         "jobs",
         {
-            200: EndpointResponse("The result, as the handler returned it.", as_json(ANYTHING)),
-            202: EndpointResponse("It has not ended yet: the job.", _A_JOB, _RETRY),
+            200: EndpointResponse("The result, as the handler returned it.", as_json({})),
+            202: EndpointResponse("The job, which is not finished.", _JOB, _RETRY),
         },
         error_statuses=(404, 409, 410),
         parameters=(_WAIT,),
@@ -182,27 +196,25 @@ JOBS: tuple[Endpoint, ...] = (
         "/v1/jobs/{job_id}/events",
         events.get_events,
         "getEvents",
-        "Follow a job's log",
+        "Follow the events of a job",
         "jobs",
         {
             200: EndpointResponse(
                 "Server-sent events (`state`, `progress`, `step`, `log`, `output`, and `end` with "
-                "the job); a page of the log for those who accept JSON only.",
-                {events.EVENT_STREAM: STREAMED, "application/json": ref("EventPage")},
+                "the job). A page of events for clients that accept JSON only.",
+                {
+                    events.EVENT_STREAM: schema_of(StreamedEvent),
+                    "application/json": ref("EventPage"),
+                },
             ),
-            204: EndpointResponse("The log has ended, and you have seen all of it.", {}),
+            204: EndpointResponse("The job is finished, and you have all its events.", {}),
         },
         error_statuses=(404, 410),
         parameters=(
-            Parameter("after", "Begin after this event.", _whole_number(0, 2**63 - 1)),
-            Parameter("limit", "JSON: how many.", _whole_number(1, MAX_EVENT_PAGE)),
-            Parameter("wait", "JSON: wait up to so many seconds for an event.", _WAIT.schema),
-            Parameter(
-                "Last-Event-ID",
-                "The last event you saw; it goes before `after`.",
-                {"type": "string", "pattern": "^[0-9]{1,18}$"},
-                location="header",
-            ),
+            Parameter("after", "Start after this event.", _whole_number(0, 2**63 - 1)),
+            Parameter("limit", "JSON: the page size.", _whole_number(1, MAX_EVENT_PAGE)),
+            Parameter("wait", "JSON: wait up to this many seconds for an event.", _WAIT.schema),
+            events.LAST_EVENT_ID,
         ),
         kind=KindRule.JOB,
     ),
@@ -214,8 +226,8 @@ JOBS: tuple[Endpoint, ...] = (
         "Cancel a job",
         "jobs",
         {
-            200: EndpointResponse("It is cancelled, or had ended before.", _A_JOB),
-            202: EndpointResponse("It runs; its handler was told to stop.", _A_JOB, _RETRY),
+            200: EndpointResponse("The job is cancelled, or was finished before.", _JOB),
+            202: EndpointResponse("The job is running; its handler was interrupted.", _JOB, _RETRY),
         },
         error_statuses=(404, 410),
         needs=Scope.CANCEL,
@@ -227,9 +239,9 @@ JOBS: tuple[Endpoint, ...] = (
         "/v1/jobs/{job_id}",
         handlers.delete_job,
         "deleteJob",
-        "Delete a job that has ended",
+        "Delete a finished job",
         "jobs",
-        {200: EndpointResponse("What was removed.", as_json(ref("Receipt")))},
+        {200: EndpointResponse("The receipt of what was removed.", as_json(ref("Receipt")))},
         error_statuses=(404, 409, 410),
         for_operators=True,
         kind=KindRule.JOB,

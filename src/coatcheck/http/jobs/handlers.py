@@ -1,4 +1,4 @@
-"""The calls on jobs."""
+"""The handlers of jobs: submit, list, read, wait, cancel and delete."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from coatcheck.clock import to_rfc3339
+from coatcheck.documents.jobs import ReceiptDocument
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.engine.submit.submission import Submission
@@ -17,22 +18,16 @@ from coatcheck.http.auth.caller import admission_of, caller_of, check_kind, tena
 from coatcheck.http.auth.readers import may_manage, named_job, surface_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.errors import problem_response
+from coatcheck.http.jobs.fast_submit import accepted_response
 from coatcheck.http.jobs.models import read_submission
-from coatcheck.http.jobs.views import (
-    dumps,
-    failure_view,
-    job_json,
-    position_view,
-    submitted_json,
-)
+from coatcheck.http.jobs.views import dumps, error_view, job_json, position_view
 from coatcheck.http.request.body import read_json
-from coatcheck.http.request.fast_response import FastResponse
 from coatcheck.http.request.idempotency import REPLAYED, read_idempotency_key
 from coatcheck.http.request.prefer import Preference, read_preference
 from coatcheck.http.request.query import read_flag, read_job_filter, read_wait, write_cursor
 from coatcheck.logs import correlation_id
 from coatcheck.model.access import Scope
-from coatcheck.model.job import Job, JobInsert
+from coatcheck.model.job import Job
 from coatcheck.model.payload import is_reference, read_reference
 from coatcheck.model.state import State
 
@@ -45,7 +40,7 @@ _TRACEPARENT = re.compile(
 
 
 async def submit_job(request: Request) -> Response:
-    """Take a job: 202 once it is durable, 200 when it has ended by the time of the answer."""
+    """Submit a job. Returns 202 once the job is durable, or 200 if it is finished by then."""
     engine: Engine = request.app.state.engine
     body = await read_json(request)
     submission = authorize_submission(
@@ -55,23 +50,23 @@ async def submit_job(request: Request) -> Response:
         ),
     )
     preference = read_preference(request)
-    once = read_idempotency_key(request, body)
+    key = read_idempotency_key(request, body)
     if preference.wait_s:
         with engine.open_requests.hold(caller_of(request).tenant):
-            return await _submit_and_wait(engine, submission, once, preference)
-    if once is None:
-        return _accepted(engine, await engine.insert(submission), preference.headers)
-    return await _submit_and_wait(engine, submission, once, preference)
+            return await _submit_and_wait(engine, submission, key, preference)
+    if key is None:
+        return accepted_response(engine, await engine.insert(submission), preference.headers)
+    return await _submit_and_wait(engine, submission, key, preference)
 
 
 async def _submit_and_wait(
-    engine: Engine, submission: Submission, once: IdempotencyKey | None, preference: Preference
+    engine: Engine, submission: Submission, key: IdempotencyKey | None, preference: Preference
 ) -> Response:
-    if once is None:
+    if key is None:
         job, replayed = await engine.submit(submission), False
     else:
-        [job], replayed = await engine.submit_idempotent(submission, once)
-    log.debug("submitted", extra={"job_id": job.id, "kind": job.kind, "replayed": replayed})
+        [job], replayed = await engine.submit_idempotent(submission, key)
+    log.debug("job submitted", extra={"job_id": job.id, "kind": job.kind, "replayed": replayed})
     if preference.wait_s and not job.state.is_terminal:
         job = await engine.wait_for_job(job, preference.wait_s)
     headers = {"Location": f"/v1/jobs/{job.id}", **preference.headers}
@@ -81,39 +76,24 @@ async def _submit_and_wait(
 
 
 def authorize_submission(request: Request, submission: Submission) -> Submission:
-    """Return a submission for the caller's tenant; raises where the key is not for its kind."""
+    """Return a submission for the caller's tenant; raise Forbidden if the key does not cover its
+    kind.
+    """
     check_kind(request, Scope.WRITE, submission.kind)
     return submission._replace(
         tenant=tenant_of(request), admission=admission_of(request, submission.kind)
     )
 
 
-def _accepted(engine: Engine, job: JobInsert, headers: dict[str, str]) -> Response:
-    if log.isEnabledFor(logging.DEBUG):
-        log.debug("submitted", extra={"job_id": job.id, "kind": job.kind})
-    body = submitted_json(job).encode()
-    return FastResponse(
-        202,
-        body,
-        [
-            *((name.lower().encode(), value.encode()) for name, value in headers.items()),
-            (b"location", b"/v1/jobs/" + job.id.encode()),
-            (b"retry-after", b"%d" % engine.retry_after(job)),
-            (b"content-length", b"%d" % len(body)),
-            (b"content-type", b"application/json"),
-        ],
-    )
-
-
 async def get_job(request: Request) -> Response:
-    """Answer with a job, at once or, with `?wait=N`, when it has ended."""
+    """Return a job, at once or, with `?wait=N`, when it is finished."""
     engine: Engine = request.app.state.engine
     query = request.query_params
     job = await engine.wait_for_job(await named_job(request), read_wait(query))
     extra = position_view(await engine.position(job))
     if read_flag(query, "explain"):
-        reasons = [{"code": why.code, "message": why.message} for why in await engine.explain(job)]
-        extra["explain"] = reasons
+        reasons = await engine.explain(job)
+        extra["explain"] = [{"code": why.code, "message": why.message} for why in reasons]
     body = job_json(job, extra)
     tag = f'"{hashlib.blake2b(body.encode(), digest_size=12).hexdigest()}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
@@ -123,13 +103,13 @@ async def get_job(request: Request) -> Response:
 
 
 async def list_jobs(request: Request) -> Response:
-    """Answer with a page of jobs, newest first, without their results. Jobs that are for another
-    caller are left out, so a page may hold fewer than asked for.
+    """Return a page of jobs, newest first, without their results. Jobs that the caller may not read
+    are skipped, so a page may hold fewer than `limit`.
     """
     engine: Engine = request.app.state.engine
     check_kind(request, Scope.READ, request.query_params.get("kind"))
     which = read_job_filter(request.query_params, tenant_of(request))
-    # One more than asked for tells whether there is another page.
+    # One more than the limit tells whether there is another page.
     found = await engine.list_jobs(which._replace(limit=which.limit + 1))
     page = found[: which.limit]
     more = write_cursor(page[-1].id) if len(found) > which.limit else None
@@ -138,7 +118,9 @@ async def list_jobs(request: Request) -> Response:
 
 
 async def get_result(request: Request) -> Response:
-    """Answer with a job's result alone: 202 while there is none, 409 when there will be none."""
+    """Return a job's result. Returns 202 while the job is not finished, and 409 if it failed or was
+    cancelled.
+    """
     engine: Engine = request.app.state.engine
     wait = read_wait(request.query_params)
     job = await engine.wait_for_job(await named_job(request), wait)
@@ -149,12 +131,13 @@ async def get_result(request: Request) -> Response:
                 return own
             return await payload_response(engine, request, job.result or "null")
         case State.FAILED:
-            said = job.error.message if job.error else "no error was kept"
+            message = job.error.message if job.error else "no error was recorded"
+            error = None if job.error is None else error_view(job.error)
             return problem_response(
                 409,
                 "job-failed",
-                f"job {job.id} failed: {said}",
-                extra={"error": failure_view(job.error), "reason": job.reason},
+                f"job {job.id} failed: {message}",
+                extra={"error": error, "reason": job.reason},
             )
         case State.CANCELLED:
             return problem_response(409, "job-cancelled", f"job {job.id} was cancelled")
@@ -162,7 +145,7 @@ async def get_result(request: Request) -> Response:
 
 
 async def get_input(request: Request) -> Response:
-    """Answer with what a job was submitted with, for as long as that is kept."""
+    """Return a job's input, unless it was dropped."""
     engine: Engine = request.app.state.engine
     job = await named_job(request)
     return await payload_response(
@@ -170,11 +153,11 @@ async def get_input(request: Request) -> Response:
     )
 
 
-async def payload_response(engine: Engine, request: Request, result: str) -> Response:
-    """Answer with a JSON text as it is kept, wherever that is."""
-    if not is_reference(result):
-        return Response(result, media_type=JSON)
-    blob = read_reference(result)
+async def payload_response(engine: Engine, request: Request, payload: str) -> Response:
+    """Return a payload, inline or streamed from the blob store."""
+    if not is_reference(payload):
+        return Response(payload, media_type=JSON)
+    blob = read_reference(payload)
     headers = {"Content-Length": str(blob.size)}
     pieces = await engine.payload_store.stream(
         blob, stop=0 if request.method == "HEAD" else blob.size
@@ -183,19 +166,21 @@ async def payload_response(engine: Engine, request: Request, result: str) -> Res
 
 
 async def cancel_job(request: Request) -> Response:
-    """Cancel a job: 200 when it is cancelled or had ended, 202 when its handler was told."""
+    """Cancel a job. Returns 200 if it is cancelled or was finished, 202 if it is still running and
+    its handler was interrupted.
+    """
     engine: Engine = request.app.state.engine
     job = await engine.cancel(request.path_params["job_id"], tenant_of(request))
-    log.info("cancel asked", extra={"job_id": job.id, "kind": job.kind})
+    log.info("job cancel requested", extra={"job_id": job.id, "kind": job.kind})
     return job_response(engine, job, 200 if job.state.is_terminal else 202)
 
 
 async def delete_job(request: Request) -> Response:
-    """Delete a job that has ended, and answer with a receipt."""
+    """Delete a finished job and return a receipt."""
     engine: Engine = request.app.state.engine
     deleted, at, erased = await engine.delete(request.path_params["job_id"], tenant_of(request))
-    log.info("deleted", extra={"job_id": deleted.job_id, "erased": erased})
-    receipt = {
+    log.info("job deleted", extra={"job_id": deleted.job_id, "erased": erased})
+    receipt: ReceiptDocument = {
         "id": deleted.job_id,
         "deleted_at": to_rfc3339(at),
         "erased": erased,
@@ -215,7 +200,7 @@ async def delete_job(request: Request) -> Response:
 
 
 def read_traceparent(request: Request) -> str | None:
-    """Read the trace a request belongs to; what is malformed is as good as not there."""
+    """Read the trace context of a request; ignore a malformed one."""
     given = request.headers.get("traceparent")
     return given if given is not None and _TRACEPARENT.fullmatch(given) else None
 
@@ -227,7 +212,7 @@ def job_response(
     headers: dict[str, str] | None = None,
     body: str | None = None,
 ) -> Response:
-    """Answer with a job; while it has not ended, say when to ask again."""
+    """Return a job, with Retry-After while it is not finished."""
     headers = headers or {}
     if not job.state.is_terminal:
         headers["Retry-After"] = str(engine.retry_after(job))

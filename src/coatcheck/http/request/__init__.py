@@ -1,1 +1,1 @@
-"""Reading requests: bodies, forms, queries and headers."""
+"""Request parsing: bodies, forms, query parameters and headers."""

@@ -1,4 +1,4 @@
-"""Reading request bodies: bounded, and strict about what is JSON."""
+"""Request bodies: bounded in size and time, with strict JSON."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from coatcheck.engine.confirmation import ensure_confirmed
 from coatcheck.engine.open_requests import RequestLimits
 
 JSON_LIMIT = 1024 * 1024
-# In the scope of a request that another app than ours serves: the RequestLimits that hold for it.
+# Scope key of the RequestLimits of a request that an app other than ours serves.
 LIMITS = "coatcheck.limits"
 DEPTH_LIMIT = 64
-# How long the next piece of a body may take to come.
+# How long the next chunk of a body may take.
 PIECE_TIMEOUT_S = 20.0
 
 
 async def read_json(request: Request, limit: int = JSON_LIMIT) -> Any:
-    """Read a JSON body; raises the 4xx that fits whatever is wrong with it."""
+    """Read a JSON body; raise HTTPException (4xx) if it is not acceptable."""
     _check_is_json(request)
     return parse_json(await read_bounded(request, limit))
 
 
 async def read_optional_json(request: Request, limit: int = JSON_LIMIT) -> Any:
-    """Read a JSON body, or None where there is none."""
+    """Read a JSON body; return None if there is no body."""
     body = await read_bounded(request, limit)
     if not body:
         return None
@@ -42,20 +42,20 @@ async def read_optional_json(request: Request, limit: int = JSON_LIMIT) -> Any:
 def _check_is_json(request: Request) -> None:
     media_type = media_type_of(request)
     if media_type != "application/json" and not media_type.endswith("+json"):
-        raise HTTPException(415, "send it as JSON, with Content-Type: application/json")
+        raise HTTPException(415, "send the body as JSON, with Content-Type: application/json")
 
 
 def media_type_of(request: Request) -> str:
-    """Return the media type of a body; a compressed one is refused."""
+    """Return the media type of a body; reject a compressed body."""
     encoding = request.headers.get("content-encoding")
     if encoding is not None and encoding.strip().lower() not in ("identity", ""):
-        raise HTTPException(415, "send the body as it is, without Content-Encoding")
+        raise HTTPException(415, "send the body uncompressed, without Content-Encoding")
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def read_bounded(request: Request, limit: int) -> bytes:
-    """Read a body of at most `limit` bytes; a longer one is refused without being read, and one
-    that stops coming is not waited for.
+    """Read a body of at most `limit` bytes. Reject a longer one without reading the rest, and one
+    that stalls.
     """
     check_declared_length(request, limit)
     pieces: list[bytes] = []
@@ -70,19 +70,19 @@ async def read_bounded(request: Request, limit: int) -> bytes:
             raise body_too_large(limit)
         pieces.append(piece)
         more = message.get("more_body", False)
-    await ensure_confirmed()  # a body that was slow to come must not outlive its key
+    await ensure_confirmed()  # the key may have been revoked during a slow body
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def check_declared_length(request: Request, limit: int) -> None:
-    """Refuse a body that says itself that it is longer than `limit` bytes."""
+    """Reject a body whose Content-Length is more than `limit` bytes."""
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > limit:
         raise body_too_large(limit)
 
 
 async def stream_body(request: Request) -> AsyncIterator[bytes]:
-    """Iterate over a body as it comes; one that stops, or is too slow, is not waited for."""
+    """Iterate over the chunks of a body; reject one that stalls or is too slow."""
     more, pace = True, _Pace()
     while more:
         message = await _next_piece(request, pace)
@@ -95,7 +95,7 @@ async def stream_body(request: Request) -> AsyncIterator[bytes]:
 
 
 class _Pace:
-    """How much of a body has arrived, and how long the server has waited for it."""
+    """The bytes received of a body, and the time spent waiting for them."""
 
     __slots__ = ("received", "waited_s")
 
@@ -104,7 +104,7 @@ class _Pace:
         self.waited_s = 0.0
 
     def left_s(self, limits: RequestLimits) -> float:
-        """Return how long the next piece may take before the body is too slow."""
+        """Return how long the next chunk may take before the body is too slow."""
         if not limits.body_min_rate:
             return math.inf
         return limits.body_grace_s + self.received / limits.body_min_rate - self.waited_s
@@ -117,36 +117,36 @@ async def _next_piece(request: Request, pace: _Pace) -> Message:
 
 
 async def _receive(request: Request, pace: _Pace) -> Message:
-    # Mostly the piece is there already, and nothing has to watch the time.
+    # The chunk is usually there already. Only if it is not does a timeout have to be set.
     receiving = request.receive().__await__()
     try:
         waits_for = next(receiving)
-    except StopIteration as there:
-        return cast("Message", there.value)
+    except StopIteration as stop:
+        return cast("Message", stop.value)
     limits: RequestLimits = request.scope.get(LIMITS) or request.app.state.engine.limits
     left_s = pace.left_s(limits)
     began = time.monotonic()
     try:
         async with asyncio.timeout(min(PIECE_TIMEOUT_S, left_s)):
-            return await _Begun(receiving, waits_for)
+            return await _StartedAwaitable(receiving, waits_for)
     except TimeoutError:
-        words = f"nothing more of the body came for {PIECE_TIMEOUT_S:g} seconds"
+        message = f"the body stalled for {PIECE_TIMEOUT_S:g} seconds"
         if left_s < PIECE_TIMEOUT_S:
-            words = f"the body came at less than {limits.body_min_rate:,} bytes a second"
-        raise HTTPException(408, words, headers={"Connection": "close"}) from None
+            message = f"the body arrived at less than {limits.body_min_rate:,} bytes a second"
+        raise HTTPException(408, message, headers={"Connection": "close"}) from None
     finally:
         pace.waited_s += time.monotonic() - began
 
 
-class _Begun:
-    """Something awaited that has been begun: it goes on from what it waits for."""
+class _StartedAwaitable:
+    """An awaitable that was started: it resumes with the future that it first waited for."""
 
-    def __init__(self, begun: Generator[Any, Any, Message], waits_for: Any) -> None:
-        self._begun = begun
+    def __init__(self, started: Generator[Any, Any, Message], waits_for: Any) -> None:
+        self._started = started
         self._first: tuple[Any, ...] = (waits_for,)
 
     def __await__(self) -> Generator[Any, Any, Message]:
-        return self  # type: ignore[return-value]  # as much of one as `await` asks for
+        return self  # type: ignore[return-value]  # has the methods that `await` uses
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -155,26 +155,26 @@ class _Begun:
         if self._first:
             [first], self._first = self._first, ()
             return first
-        return next(self._begun)
+        return next(self._started)
 
     def throw(self, *error: Any) -> Any:
-        return self._begun.throw(*error)
+        return self._started.throw(*error)
 
     def close(self) -> None:
-        self._begun.close()
+        self._started.close()
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse JSON and refuse what parsers disagree on: duplicate keys, NaN, NUL, great depth."""
+    """Parse JSON; reject input that parsers disagree on: duplicate keys, NaN, NUL, deep nesting."""
     try:
         value = _decode(body.decode())
     except RecursionError:
         raise HTTPException(400, f"the JSON is nested deeper than {DEPTH_LIMIT}") from None
     except ValueError as error:
-        # The error's own text may quote the body: give its kind and place only.
+        # The error's own text may quote the body: report only its type and position.
         raise HTTPException(400, _describe(error)) from None
-    # Without a backslash no string can hold what must not be in one, and without so many brackets
-    # nothing is that deep.
+    # Without a backslash no string can contain NUL or a lone surrogate. Without enough brackets the
+    # depth cannot be exceeded.
     if b"\\" in body or body.count(b"[") + body.count(b"{") > DEPTH_LIMIT:
         _check_depth_and_text(value)
     return value
@@ -183,7 +183,7 @@ def parse_json(body: bytes) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("the JSON has an object with the same key twice")
+        raise ValueError("the JSON has an object with a duplicate key")
     return found
 
 
@@ -229,7 +229,7 @@ def _check_text(*texts: str) -> None:
             try:
                 text.encode()
             except UnicodeEncodeError:
-                message = "the JSON has half a surrogate pair in a string"
+                message = "the JSON has a lone surrogate in a string"
                 raise HTTPException(400, message) from None
 
 
@@ -243,7 +243,7 @@ def _describe(error: ValueError) -> str:
 
 
 def body_too_large(limit: int) -> HTTPException:
-    """Say that a body is too long; the rest of it is not read."""
+    """Return the 413 error for a body over the limit. The connection is closed, not drained."""
     return HTTPException(
         413, f"the body is larger than {limit:,} bytes", headers={"Connection": "close"}
     )

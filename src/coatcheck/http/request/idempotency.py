@@ -1,7 +1,7 @@
-"""The Idempotency-Key header: a request that is repeated under its key happens once.
+"""The Idempotency-Key header: a request that is repeated with its key takes effect once.
 
-The key and what it stands for are written in one transaction, so there is no state in between:
-a crash leaves either both or nothing, and nobody ever waits for a reservation to run out.
+The key and its job are written in one transaction. A crash leaves both or neither, so no
+reservation ever has to expire.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ KEY_RULE = "one key of 1 to 255 printable ASCII characters"
 
 
 def is_key(text: str) -> bool:
-    """Tell whether a text can be a key."""
+    """Tell whether a text is a valid key."""
     return _PRINTABLE.fullmatch(text) is not None
 
 
 def read_key(request: Request) -> str | None:
-    """Read the key, quoted or bare; one that cannot be a key is refused."""
+    """Read the key, quoted or bare; reject an invalid one."""
     given = request.headers.getlist(HEADER)
     if not given:
         return None
@@ -42,7 +42,7 @@ def read_key(request: Request) -> str | None:
 
 
 def read_idempotency_key(request: Request, body: Any) -> IdempotencyKey | None:
-    """Return the request's key with the fingerprint of method, path and canonical body."""
+    """Read the key with the fingerprint of method, path and canonical body."""
     key = read_key(request)
     if key is None:
         return None
@@ -50,13 +50,13 @@ def read_idempotency_key(request: Request, body: Any) -> IdempotencyKey | None:
 
 
 def make_idempotency_key(key: str, method: str, path: str, body: Any) -> IdempotencyKey:
-    """Return a key, however it was given, with the fingerprint of its request."""
+    """Combine a key with the fingerprint of its request."""
     return IdempotencyKey(key, f"{method} {path} {_digest(body)}")
 
 
 def _digest(body: Any) -> str:
     if not isinstance(body, list):
         return hashlib.sha256(_canonical(body).encode()).hexdigest()
-    # The same, piece by piece: one call for all of it would keep the interpreter from the loop.
+    # Entry by entry: one call for a whole batch would block the event loop through the GIL.
     pieces = ",".join([_canonical(entry) for entry in body])
     return hashlib.sha256(f"[{pieces}]".encode()).hexdigest()

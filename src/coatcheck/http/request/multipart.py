@@ -1,12 +1,12 @@
-"""Forms (RFC 7578), read as they come.
+"""Multipart forms (RFC 7578), parsed as a stream.
 
-The parts of a form are taken one after the other. The bytes of a file are passed on a piece at a
-time, and never gathered; a field is gathered, and is as small as what a form says of itself: a
-boundary of 70 characters, part headers of `HEADERS_LIMIT` bytes, and `FORM_OVERHEAD` bytes in all
-that are no file's. A part that has a file name is a file, any other a field.
+Parts are read one after the other. The bytes of a file are passed on in chunks and never collected.
+A field is collected. Its size is bounded, like everything else that is not a file: 70 characters
+for the boundary, `HEADERS_LIMIT` bytes for the headers of a part, and `FORM_OVERHEAD` bytes for a
+whole form without its files. A part with a file name is a file; any other part is a field.
 
-Where a call takes one file and nothing else (`read_file`), what is beside it is refused rather than
-dropped.
+`read_file` is for endpoints that take exactly one file. It rejects other parts; they are not
+silently dropped.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.exceptions import HTTPException
 
 HEADERS_LIMIT = 8 * 1024
-LONGEST_BOUNDARY = 70
-# What a form is longer than the files in it, at most.
+MAX_BOUNDARY = 70
+# The most bytes of a form that do not belong to a file.
 FORM_OVERHEAD = 64 * 1024
-ALONE = "the form has something beside its file: send the file alone"
+EXTRA_PART = "the form has more than one part: send the file alone"
 
 
 class FormFile(NamedTuple):
-    """A file of a form: what the form says of it, and its bytes as they come."""
+    """A file of a form: its name, its type and its bytes as a stream."""
 
     name: str | None
     content_type: str | None
@@ -42,21 +42,21 @@ class FormField(NamedTuple):
 
 
 async def read_file(content_type: str, body: AsyncIterator[bytes]) -> FormFile:
-    """Read a form up to where its file begins; raises the 4xx that fits what is wrong with it."""
+    """Read a form up to the first byte of its file; raise HTTPException if it is malformed."""
     form = _open(content_type, body)
     part = await form.next_part()
     if part is None:
-        raise _bad("the form has no file in it: give its part a file name")
+        raise _bad("the form has no file: give the part a file name")
     if not part.is_file:
-        raise _bad(ALONE)
-    return FormFile(part.name, part.content_type, _alone(form))
+        raise _bad(EXTRA_PART)
+    return FormFile(part.name, part.content_type, _only_part(form))
 
 
 async def read_parts(
     content_type: str, body: AsyncIterator[bytes]
 ) -> AsyncIterator[FormFile | FormField]:
-    """Iterate over the files and fields of a form, in order. What is not read of a file by the time
-    the next part is asked for is passed over. Raises the 4xx that fits what is wrong with it.
+    """Iterate over the files and fields of a form, in order. Requesting the next part skips the
+    unread rest of a file. Raise HTTPException (400) if the form is malformed.
     """
     form = _open(content_type, body)
     while (part := await form.next_part()) is not None:
@@ -73,26 +73,26 @@ async def read_parts(
 def _open(content_type: str, body: AsyncIterator[bytes]) -> _Form:
     media_type, options = parse_options_header(content_type)
     boundary = options.get(b"boundary", b"")
-    if media_type != b"multipart/form-data" or not 0 < len(boundary) <= LONGEST_BOUNDARY:
-        raise _bad("a form has a Content-Type of multipart/form-data with a boundary")
+    if media_type != b"multipart/form-data" or not 0 < len(boundary) <= MAX_BOUNDARY:
+        raise _bad("send a form as multipart/form-data with a boundary")
     return _Form(boundary, body)
 
 
-async def _alone(form: _Form) -> AsyncIterator[bytes]:
+async def _only_part(form: _Form) -> AsyncIterator[bytes]:
     async for piece in form.pieces():
         yield piece
     if await form.next_part() is not None:
-        raise _bad(ALONE)
+        raise _bad(EXTRA_PART)
 
 
 class _Part(NamedTuple):
-    name: str  # of a file, its file name
+    name: str  # for a file, the file name
     is_file: bool
     content_type: str | None
 
 
 class _Form:
-    """Follows a form with a parser that calls back: what it finds is queued, and taken in order."""
+    """A form in progress. The parser's callbacks queue parts and chunks; readers dequeue them."""
 
     def __init__(self, boundary: bytes, body: AsyncIterator[bytes]) -> None:
         self._body = body
@@ -112,13 +112,13 @@ class _Form:
         self._field, self._value = b"", b""
         self._header_bytes = 0
         self._file_bytes = 0
-        self._around = 0
+        self._overhead = 0
         self._in_file = False
         self._found: deque[_Part | bytes] = deque()
         self._ended = False
 
     async def next_part(self) -> _Part | None:
-        """Return the next part, past what is left of the one before; None at the form's end."""
+        """Skip the rest of the current part and return the next; None at the end of the form."""
         while True:
             while self._found:
                 found = self._found.popleft()
@@ -128,7 +128,7 @@ class _Form:
                 return None
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Iterate over the bytes of the part that was returned last."""
+        """Iterate over the bytes of the current part."""
         while True:
             while self._found:
                 if isinstance(self._found[0], _Part):
@@ -143,19 +143,19 @@ class _Form:
         piece = await anext(self._body, b"")
         if not piece:
             if not self._ended:
-                raise _bad("the form breaks off in the middle")
+                raise _bad("the form is incomplete")
             return False
         before = self._file_bytes
         try:
             self._parser.write(piece)
         except MultipartParseError:
-            raise _bad("this is not a form as its boundary says") from None
-        self._around += len(piece) - (self._file_bytes - before)
-        if self._around > FORM_OVERHEAD:
-            raise _bad(f"the form has more than {FORM_OVERHEAD:,} bytes beside its files")
+            raise _bad("the form is malformed") from None
+        self._overhead += len(piece) - (self._file_bytes - before)
+        if self._overhead > FORM_OVERHEAD:
+            raise _bad(f"the form has more than {FORM_OVERHEAD:,} bytes outside its files")
         return True
 
-    # --- called by the parser
+    # --- callbacks of the parser
 
     def _part_begins(self) -> None:
         self._headers = {}
@@ -172,7 +172,7 @@ class _Form:
     def _count(self, size: int) -> None:
         self._header_bytes += size
         if self._header_bytes > HEADERS_LIMIT:
-            raise _bad(f"the form's own headers are longer than {HEADERS_LIMIT:,} bytes")
+            raise _bad(f"the headers of a part are longer than {HEADERS_LIMIT:,} bytes")
 
     def _header_ends(self) -> None:
         self._headers[self._field.lower()] = self._value
@@ -181,7 +181,7 @@ class _Form:
     def _headers_end(self) -> None:
         _, options = parse_options_header(self._headers.get(b"content-disposition", b""))
         if b"content-transfer-encoding" in self._headers:
-            raise _bad("send the parts as they are, without Content-Transfer-Encoding")
+            raise _bad("send the parts without Content-Transfer-Encoding")
         self._in_file = b"filename" in options
         name = options.get(b"filename" if self._in_file else b"name", b"")
         given = self._headers.get(b"content-type")
@@ -197,5 +197,5 @@ class _Form:
         self._ended = True
 
 
-def _bad(words: str) -> HTTPException:
-    return HTTPException(400, words)
+def _bad(message: str) -> HTTPException:
+    return HTTPException(400, message)

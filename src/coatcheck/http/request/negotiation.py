@@ -1,4 +1,4 @@
-"""What every call asks of a request before it does anything."""
+"""Checks of every request before its handler runs: path, query parameters and Accept."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from starlette.requests import Request
 from coatcheck.http.endpoint import ANY, Endpoint
 
 _PROBLEM = "application/problem+json"
-_NOT_WANTED = re.compile(r"q=0(\.0{0,3})?")
+_ZERO_QUALITY = re.compile(r"q=0(\.0{0,3})?")
 
 
 def check_request(request: Request, endpoint: Endpoint) -> None:
-    """Refuse query parameters that mean nothing here (400) and callers who take no answer of ours
-    (406); where an answer has no content, there is nothing to take. Nothing has a name with a NUL
-    character in it (404), and not every store can even look for one.
+    """Reject unknown query parameters (400) and unacceptable `Accept` headers (406), unless the
+    response has no content. Reject a NUL character in the path (404): no name contains one, and
+    PostgreSQL cannot search for it.
     """
     if "\0" in request.scope["path"] and request.method in ("GET", "HEAD", "DELETE"):
-        raise HTTPException(404, "there is nothing whose name has a NUL character in it")
+        raise HTTPException(404, "no name contains a NUL character")
     if request.scope["query_string"] and not endpoint.forwards_query:
         _check_query(request.query_params, endpoint)
     accept, produced = request.headers.get("accept", "*/*"), endpoint.produces
     if accept == "*/*" or not produced or ANY in produced or _accepts(accept, produced):
         return
-    raise HTTPException(406, f"the answer is {', '.join(sorted(produced))}, which is not accepted")
+    raise HTTPException(
+        406, f"the response is {', '.join(sorted(produced))}, which Accept does not allow"
+    )
 
 
 def _check_query(given: QueryParams, endpoint: Endpoint) -> None:
@@ -37,7 +39,7 @@ def _check_query(given: QueryParams, endpoint: Endpoint) -> None:
         raise HTTPException(400, f"unknown query parameter: {min(unknown)!r}")
     for found in endpoint.parameters:
         if not found.repeated and len(given.getlist(found.name)) > 1:
-            raise HTTPException(400, f"the query parameter {found.name!r} is there twice")
+            raise HTTPException(400, f"the query parameter {found.name!r} is given twice")
 
 
 @lru_cache(maxsize=256)
@@ -49,9 +51,9 @@ def _accepts(accept: str, produced: frozenset[str]) -> bool:
 
 
 def accepted_types(accept: str) -> Iterable[str]:
-    """Return the media types an Accept header names, those with q=0 left out."""
+    """Iterate over the media types of an Accept header, without those with q=0."""
     for part in accept.split(","):
         media, *parameters = (piece.strip().lower() for piece in part.split(";"))
-        refused = any(_NOT_WANTED.fullmatch(parameter) for parameter in parameters)
-        if media and not refused:
+        excluded = any(_ZERO_QUALITY.fullmatch(parameter) for parameter in parameters)
+        if media and not excluded:
             yield media

@@ -1,4 +1,4 @@
-"""The Prefer header (RFC 7240): answer at once, or wait a while for the result."""
+"""The Prefer header (RFC 7240): respond at once, or wait for the result."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ _WAIT = re.compile(r"wait\s*=\s*\"?(\d{1,9})\"?", re.IGNORECASE)
 
 
 class Preference(NamedTuple):
-    """What a caller prefers. Nothing said means: answer at once."""
+    """The preferences of a request; by default, respond at once."""
 
     wait_s: int = 0
-    applied: str = ""  # what to say in Preference-Applied
+    applied: str = ""  # the value of Preference-Applied
 
     @property
     def headers(self) -> dict[str, str]:
-        """What tells the caller which of its wishes were heard."""
+        """The response headers that confirm the applied preferences."""
         return {"Preference-Applied": self.applied} if self.applied else {}
 
 
 def read_preference(request: Request) -> Preference:
-    """Read the wishes we know; a wish that is unknown or malformed is no error."""
+    """Read the known preferences; ignore unknown and malformed ones."""
     given = request.headers.getlist("prefer")
     if not given:
         return Preference()
     wait_s: int | None = None
     applied: list[str] = []
-    for wish in ",".join(given).split(","):
-        text = wish.partition(";")[0].strip()
+    for preference in ",".join(given).split(","):
+        text = preference.partition(";")[0].strip()
         if text.lower() == "respond-async" and "respond-async" not in applied:
             applied.append("respond-async")
         elif (found := _WAIT.fullmatch(text)) and wait_s is None:

@@ -1,1 +1,1 @@
-"""The schedule endpoints."""
+"""Endpoints for schedules."""

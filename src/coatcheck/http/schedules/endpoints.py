@@ -1,4 +1,4 @@
-"""The part of the table of calls that is about schedules."""
+"""The endpoints for schedules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coatcheck.http.request.query import MAX_PAGE
 from coatcheck.http.schedules import handlers
 
 _ONE = "/v1/schedules/{schedule}"
-_A_SCHEDULE = as_json(ref("Schedule"))
+_SCHEDULE = as_json(ref("Schedule"))
 
 SCHEDULES: tuple[Endpoint, ...] = (
     Endpoint(
@@ -25,14 +25,16 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "/v1/schedules",
         handlers.list_schedules,
         "listSchedules",
-        "List the schedules",
+        "List schedules",
         "schedules",
-        {200: EndpointResponse("A page of handlers, by name.", as_json(ref("SchedulePage")))},
+        {200: EndpointResponse("A page of schedules, by name.", as_json(ref("SchedulePage")))},
         parameters=(
-            Parameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}),
+            Parameter(
+                "limit", "The page size.", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}
+            ),
             Parameter(
                 "cursor",
-                "`next_cursor` of the page before.",
+                "The `next_cursor` of the previous page.",
                 {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
             ),
         ),
@@ -43,14 +45,14 @@ SCHEDULES: tuple[Endpoint, ...] = (
         _ONE,
         handlers.put_schedule,
         "putSchedule",
-        "Make or change a schedule",
+        "Create or replace a schedule",
         "schedules",
         {
-            200: EndpointResponse("It was there, and says this now.", _A_SCHEDULE),
-            201: EndpointResponse("It is new.", _A_SCHEDULE, ("Location",)),
+            200: EndpointResponse("The schedule was replaced.", _SCHEDULE),
+            201: EndpointResponse("The schedule was created.", _SCHEDULE, ("Location",)),
         },
         error_statuses=(408, 409, 413, 415, 422),
-        body=EndpointBody("Which job, and when.", as_json(ref("ScheduleRequest"))),
+        body=EndpointBody("The job, and when to submit it.", as_json(ref("ScheduleRequest"))),
         kind=KindRule.SCHEDULE,
     ),
     Endpoint(
@@ -58,9 +60,9 @@ SCHEDULES: tuple[Endpoint, ...] = (
         _ONE,
         handlers.get_schedule,
         "getSchedule",
-        "Look at a schedule",
+        "Get a schedule",
         "schedules",
-        {200: EndpointResponse("The schedule.", _A_SCHEDULE)},
+        {200: EndpointResponse("The schedule.", _SCHEDULE)},
         error_statuses=(404,),
         kind=KindRule.SCHEDULE,
     ),
@@ -71,7 +73,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "deleteSchedule",
         "Delete a schedule",
         "schedules",
-        {200: EndpointResponse("What it was; its jobs stay.", _A_SCHEDULE)},
+        {200: EndpointResponse("The deleted schedule. Its jobs are kept.", _SCHEDULE)},
         error_statuses=(404,),
         kind=KindRule.SCHEDULE,
     ),
@@ -80,9 +82,9 @@ SCHEDULES: tuple[Endpoint, ...] = (
         f"{_ONE}/pause",
         handlers.pause_schedule,
         "pauseSchedule",
-        "Stop a schedule",
+        "Pause a schedule",
         "schedules",
-        {200: EndpointResponse("The schedule; what it has started goes on.", _A_SCHEDULE)},
+        {200: EndpointResponse("The schedule. Its running jobs continue.", _SCHEDULE)},
         error_statuses=(404,),
         kind=KindRule.SCHEDULE,
     ),
@@ -91,9 +93,9 @@ SCHEDULES: tuple[Endpoint, ...] = (
         f"{_ONE}/resume",
         handlers.resume_schedule,
         "resumeSchedule",
-        "Let a schedule go on",
+        "Resume a schedule",
         "schedules",
-        {200: EndpointResponse("The schedule, and its next tick.", _A_SCHEDULE)},
+        {200: EndpointResponse("The schedule with its next tick.", _SCHEDULE)},
         error_statuses=(404,),
         kind=KindRule.SCHEDULE,
     ),
@@ -102,16 +104,16 @@ SCHEDULES: tuple[Endpoint, ...] = (
         f"{_ONE}/trigger",
         handlers.trigger_schedule,
         "triggerSchedule",
-        "Run a schedule's job now",
+        "Submit the job of a schedule now",
         "schedules",
         {
             200: EndpointResponse(
-                "It was triggered under this key before, and the job has ended.",
+                "The request was a replay, and its job is finished.",
                 as_json(ref("Job")),
                 ("Location", "Idempotency-Replayed"),
             ),
             202: EndpointResponse(
-                "The job is durable, and will be run.",
+                "The job is durable.",
                 as_json(ref("Job")),
                 ("Location", "Retry-After", "Idempotency-Replayed"),
                 links_to_job=True,
@@ -126,14 +128,14 @@ SCHEDULES: tuple[Endpoint, ...] = (
         f"{_ONE}/ticks",
         handlers.get_ticks,
         "getTicks",
-        "Look ahead: when a schedule is due",
+        "List the next ticks of a schedule",
         "schedules",
-        {200: EndpointResponse("The next times, in order.", as_json(ref("Ticks")))},
+        {200: EndpointResponse("The next ticks, in order.", as_json(ref("Ticks")))},
         error_statuses=(404,),
         parameters=(
             Parameter(
                 "limit",
-                "How many (10).",
+                "The number of ticks (10).",
                 {"type": "integer", "minimum": 1, "maximum": handlers.MAX_TICKS},
             ),
         ),

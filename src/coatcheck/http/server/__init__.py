@@ -1,1 +1,1 @@
-"""The endpoints about the server: kinds, queues, metrics and health."""
+"""Endpoints about the server: kinds, queues, workers, metrics, health and docs."""

@@ -1,13 +1,12 @@
-"""The calls on kinds: what can be submitted here."""
+"""The handlers of kinds."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from coatcheck.documents.server import KindDocument, KindPage
 from coatcheck.engine.engine import Engine
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.jobs.views import dumps
@@ -15,22 +14,22 @@ from coatcheck.model.kind import Kind
 
 
 async def list_kinds(request: Request) -> Response:
-    """Answer with every kind that is declared here."""
+    """Return every declared kind."""
     engine: Engine = request.app.state.engine
-    kinds = [_view(engine.kinds[name]) for name in sorted(engine.kinds)]
-    return Response(dumps({"kinds": kinds}), media_type=JSON)
+    page: KindPage = {"kinds": [_view(engine.kinds[name]) for name in sorted(engine.kinds)]}
+    return Response(dumps(page), media_type=JSON)
 
 
 async def get_kind(request: Request) -> Response:
-    """Answer with one kind."""
+    """Return a kind."""
     engine: Engine = request.app.state.engine
     kind = engine.kinds.get(request.path_params["kind"])
     if kind is None:
-        raise HTTPException(404, "no such kind is declared here")
+        raise HTTPException(404, "there is no such kind")
     return Response(dumps(_view(kind)), media_type=JSON)
 
 
-def _view(kind: Kind) -> dict[str, Any]:
+def _view(kind: Kind) -> KindDocument:
     terms = kind.terms
     return {
         "name": kind.name,

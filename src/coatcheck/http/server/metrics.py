@@ -1,7 +1,7 @@
-"""`GET /metrics`: what the system does, in Prometheus' text form.
+"""`GET /metrics`: metrics in the Prometheus text format.
 
-The counts are those of all processes, added up in the store (engine/maintenance/metrics.py), so it
-is enough to scrape one of them. How long the store takes is this process's own experience.
+Counters are summed over all processes in the store (engine/maintenance/metrics.py), so scraping one
+process is enough. The latency of the store is measured by this process alone.
 """
 
 from __future__ import annotations
@@ -32,39 +32,42 @@ from coatcheck.store.base import QueueStatus
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _NAMED = re.compile(r"(\w+)(?:\{(.*)\})?")
 
-# Name in the store -> name shown, what it is.
+# Name in the store -> metric name, help text.
 _COUNTERS = {
-    SUBMITTED: ("jobs_submitted_total", "Jobs taken in."),
-    STARTED: ("jobs_started_total", "Attempts begun."),
-    FINISHED: ("jobs_finished_total", "Jobs ended, by the state they ended in."),
-    RETRIED: ("jobs_retried_total", "Attempts that failed and will be made again."),
-    POLLED: ("jobs_polled_total", "Requests that came back for a job by handing it in again."),
-    LOOKS: ("worker_polls_total", "Looks of workers for jobs, by what came of them."),
-    DELIVERIES: ("webhook_deliveries_total", "Calls of webhooks, by what became of them."),
-    "jobs_expired": ("jobs_expired_total", "Jobs that were not begun before their deadline."),
-    "stale_writes": ("stale_writes_total", "Writes of workers that had lost their job, refused."),
-    "lapsed_leases": ("lapsed_leases_total", "Workers that were found lost."),
+    SUBMITTED: ("jobs_submitted_total", "Jobs submitted."),
+    STARTED: ("jobs_started_total", "Attempts started."),
+    FINISHED: ("jobs_finished_total", "Jobs finished, by state."),
+    RETRIED: ("jobs_retried_total", "Attempts that failed and are retried."),
+    POLLED: ("jobs_polled_total", "Requests that polled a job by submitting it again."),
+    LOOKS: ("worker_polls_total", "Polls of workers for jobs, by outcome."),
+    DELIVERIES: ("webhook_deliveries_total", "Webhook requests, by outcome."),
+    "jobs_expired": ("jobs_expired_total", "Jobs that did not start before their deadline."),
+    "stale_writes": (
+        "stale_writes_total",
+        "Writes rejected because the worker had lost its lease.",
+    ),
+    "lapsed_leases": ("lapsed_leases_total", "Workers whose lease expired."),
 }
 _HISTOGRAMS = {
-    RUN_TIME: ("job_run_seconds", "How long attempts ran.", "kind"),
-    WAIT_TIME: ("job_wait_seconds", "How long jobs were due before an attempt began.", "kind"),
+    RUN_TIME: ("job_run_seconds", "Run time of attempts.", "kind"),
+    WAIT_TIME: ("job_wait_seconds", "Time between due and started.", "kind"),
     LOOK_INTERVAL: (
         "worker_poll_interval_seconds",
-        "The poll interval of workers at each look for jobs; it grows while the store fails.",
+        "Poll interval of workers; it grows while the store fails.",
         "outcome",
     ),
 }
 _QUEUE_GAUGES = {
-    "queue_ready": "Jobs that could start now.",
-    "queue_delayed": "Jobs that are for later.",
-    "queue_running": "Jobs that run.",
-    "queue_paused": "Whether claims from the queue are stopped.",
-    "queue_oldest_ready_seconds": "Age of the oldest job that could start now.",
+    "queue_ready": "Jobs that are ready to run.",
+    "queue_delayed": "Jobs that are scheduled for later.",
+    "queue_running": "Jobs that are running.",
+    "queue_paused": "Whether the queue is paused.",
+    "queue_oldest_ready_seconds": "Age of the oldest job that is ready to run.",
 }
 
 
 async def get_metrics(request: Request) -> Response:
-    """Answer with the counts of the whole system."""
+    """Return the metrics of all processes."""
     engine: Engine = request.app.state.engine
     await engine.metrics.flush()
     counters = await engine.store.maintenance.read_counters()
@@ -76,8 +79,8 @@ async def get_metrics(request: Request) -> Response:
         *_counter_lines(counters),
         *_histogram_lines(counters),
         *_queue_lines(queues, engine.clock.now()),
-        *_gauge("workers", "Workers that are registered.", len(workers)),
-        *_gauge("worker_slots", "Jobs they can run at once.", sum(one.slots for one in workers)),
+        *_gauge("workers", "Registered workers.", len(workers)),
+        *_gauge("worker_slots", "Slots of all workers.", sum(one.slots for one in workers)),
         *_store_lines(engine),
     ]
     return Response("\n".join(lines) + "\n", media_type=MEDIA_TYPE)
@@ -131,7 +134,7 @@ def _queue_value(name: str, queue: QueueStatus, now: int) -> float:
 
 def _store_lines(engine: Engine) -> Iterator[str]:
     latency = engine.metrics.store_latency
-    yield from _head("store_write_seconds", "How long this process waited for commits.", "summary")
+    yield from _head("store_write_seconds", "Time that this process waited for commits.", "summary")
     yield f"coatcheck_store_write_seconds_sum {latency.seconds}"
     yield f"coatcheck_store_write_seconds_count {latency.count}"
 

@@ -1,1 +1,1 @@
-"""The webhook endpoints."""
+"""Endpoints for webhooks and their deliveries."""

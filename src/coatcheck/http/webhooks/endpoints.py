@@ -1,4 +1,4 @@
-"""The part of the table of calls that is about handlers, and what they tell."""
+"""The endpoints for webhooks, and the messages that webhooks receive."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from coatcheck.model.webhook import TYPES, DeliveryState
 _ALL = "/v1/webhooks"
 _ONE = "/v1/webhooks/{webhook}"
 _DELIVERY = "/v1/webhooks/deliveries/{delivery}"
-_A_WEBHOOK = as_json(ref("Webhook"))
+_WEBHOOK = as_json(ref("Webhook"))
 _SECRET = as_json(ref("NewSecret"))
 _PAGING = (
-    Parameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}),
+    Parameter("limit", "The page size.", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}),
     Parameter(
         "cursor",
-        "`next_cursor` of the page before.",
+        "The `next_cursor` of the previous page.",
         {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
     ),
 )
 _DELIVERIES = (
-    Parameter("state", "Only those in this state.", {"enum": list(DeliveryState)}),
+    Parameter("state", "Only deliveries in this state.", {"enum": list(DeliveryState)}),
     *_PAGING,
 )
-_BODY = EndpointBody("Whom to call, and for which events.", as_json(ref("WebhookRequest")))
-_TAKEN_IN = (408, 413, 415, 422)
+_BODY = EndpointBody("The URL to notify, and the events.", as_json(ref("WebhookRequest")))
+_BODY_ERRORS = (408, 413, 415, 422)
 
 
-def _steering(deed: str, handler: Handler, summary: str) -> Endpoint:
-    path, name = f"{_ONE}/{deed}", f"{deed}Webhook"
-    answers = {200: EndpointResponse("The webhook.", _A_WEBHOOK)}
+def _switch(verb: str, handler: Handler, summary: str) -> Endpoint:
+    path, name = f"{_ONE}/{verb}", f"{verb}Webhook"
+    responses = {200: EndpointResponse("The webhook.", _WEBHOOK)}
     return Endpoint(
-        *("POST", path, handler, name, summary, "webhooks", answers, (404,)), kind=KindRule.ALL
+        *("POST", path, handler, name, summary, "webhooks", responses, (404,)), kind=KindRule.ALL
     )
 
 
@@ -54,13 +54,9 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         _ALL,
         handlers.list_webhooks,
         "listWebhooks",
-        "List the webhooks",
+        "List webhooks",
         "webhooks",
-        {
-            200: EndpointResponse(
-                "A page of handlers, the oldest first.", as_json(ref("WebhookPage"))
-            )
-        },
+        {200: EndpointResponse("A page of webhooks, oldest first.", as_json(ref("WebhookPage")))},
         parameters=_PAGING,
         kind=KindRule.ALL,
     ),
@@ -69,14 +65,16 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         _ALL,
         handlers.create_webhook,
         "createWebhook",
-        "Be called about all jobs",
+        "Create a webhook for all jobs",
         "webhooks",
         {
             201: EndpointResponse(
-                "It, and its secret: the only time.", as_json(ref("NewWebhook")), ("Location",)
+                "The webhook and its secret, which is shown once.",
+                as_json(ref("NewWebhook")),
+                ("Location",),
             )
         },
-        error_statuses=(409, *_TAKEN_IN),
+        error_statuses=(409, *_BODY_ERRORS),
         body=_BODY,
         kind=KindRule.ALL,
     ),
@@ -88,7 +86,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "Get the secret of jobs' own webhooks",
         "webhooks",
         {200: EndpointResponse("The secret.", as_json(ref("Secret")))},
-        needs=Scope.WRITE,  # who has it can make messages up
+        needs=Scope.WRITE,  # the secret allows forging messages
         kind=KindRule.ALL,
     ),
     Endpoint(
@@ -96,9 +94,9 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         f"{_ALL}/secret/rotate",
         handlers.rotate_secret,
         "rotateWebhookSecret",
-        "Replace the secret of jobs' own webhooks",
+        "Rotate the secret of jobs' own webhooks",
         "webhooks",
-        {200: EndpointResponse("The new one.", _SECRET)},
+        {200: EndpointResponse("The new secret.", _SECRET)},
         error_statuses=(409,),
         kind=KindRule.ALL,
     ),
@@ -107,9 +105,9 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         _DELIVERY,
         handlers.get_delivery,
         "getDelivery",
-        "Look at a delivery",
+        "Get a delivery",
         "webhooks",
-        {200: EndpointResponse("The delivery and its tries.", as_json(ref("Delivery")))},
+        {200: EndpointResponse("The delivery with its tries.", as_json(ref("Delivery")))},
         error_statuses=(404,),
         kind=KindRule.ALL,
     ),
@@ -120,7 +118,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "redeliver",
         "Send a delivery again",
         "webhooks",
-        {202: EndpointResponse("It is due now.", as_json(ref("Delivery")))},
+        {202: EndpointResponse("The delivery is due now.", as_json(ref("Delivery")))},
         error_statuses=(404,),
         kind=KindRule.ALL,
     ),
@@ -129,9 +127,9 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         _ONE,
         handlers.get_webhook,
         "getWebhook",
-        "Look at a webhook",
+        "Get a webhook",
         "webhooks",
-        {200: EndpointResponse("The webhook.", _A_WEBHOOK)},
+        {200: EndpointResponse("The webhook.", _WEBHOOK)},
         error_statuses=(404,),
         kind=KindRule.ALL,
     ),
@@ -140,10 +138,10 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         _ONE,
         handlers.put_webhook,
         "putWebhook",
-        "Change a webhook",
+        "Replace a webhook",
         "webhooks",
-        {200: EndpointResponse("It says this now.", _A_WEBHOOK)},
-        error_statuses=(404, *_TAKEN_IN),
+        {200: EndpointResponse("The webhook was replaced.", _WEBHOOK)},
+        error_statuses=(404, *_BODY_ERRORS),
         body=_BODY,
         kind=KindRule.ALL,
     ),
@@ -154,20 +152,20 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "deleteWebhook",
         "Delete a webhook",
         "webhooks",
-        {200: EndpointResponse("What it was.", _A_WEBHOOK)},
+        {200: EndpointResponse("The deleted webhook.", _WEBHOOK)},
         error_statuses=(404,),
         kind=KindRule.ALL,
     ),
-    _steering("enable", handlers.enable_webhook, "Let a webhook be called again"),
-    _steering("disable", handlers.disable_webhook, "Stop calling a webhook"),
+    _switch("enable", handlers.enable_webhook, "Enable a webhook"),
+    _switch("disable", handlers.disable_webhook, "Disable a webhook"),
     Endpoint(
         "POST",
         f"{_ONE}/rotate",
         handlers.rotate_webhook,
         "rotateWebhook",
-        "Replace a webhook's secret",
+        "Rotate a webhook's secret",
         "webhooks",
-        {200: EndpointResponse("The new one.", _SECRET)},
+        {200: EndpointResponse("The new secret.", _SECRET)},
         error_statuses=(404,),
         kind=KindRule.ALL,
     ),
@@ -176,7 +174,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         f"{_ONE}/deliveries",
         handlers.list_webhook_deliveries,
         "listWebhookDeliveries",
-        "List what a webhook was told",
+        "List the deliveries of a webhook",
         "webhooks",
         {
             200: EndpointResponse(
@@ -192,9 +190,13 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         f"{_ONE}/redeliver",
         handlers.redeliver_failed,
         "redeliverFailed",
-        "Send again what a webhook has not taken",
+        "Send the failed deliveries of a webhook again",
         "webhooks",
-        {202: EndpointResponse("How many are due now.", as_json(ref("Redelivered")))},
+        {
+            202: EndpointResponse(
+                "The number of deliveries that are due now.", as_json(ref("Redelivered"))
+            )
+        },
         error_statuses=(404,),
         kind=KindRule.ALL,
     ),
@@ -203,7 +205,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "/v1/jobs/{job_id}/deliveries",
         handlers.list_job_deliveries,
         "listJobDeliveries",
-        "List what was told of a job",
+        "List the deliveries about a job",
         "webhooks",
         {
             200: EndpointResponse(
@@ -217,8 +219,8 @@ WEBHOOKS: tuple[Endpoint, ...] = (
 )
 
 
-def told() -> dict[str, Any]:
-    """Describe what webhooks tell, as OpenAPI's `webhooks`."""
+def webhook_messages() -> dict[str, Any]:
+    """Describe the messages of webhooks, as OpenAPI's `webhooks`."""
     return {name: {"post": _message(name)} for name in TYPES}
 
 
@@ -246,8 +248,8 @@ def _message(name: str) -> dict[str, Any]:
     return {
         "operationId": f"told{state.capitalize()}",
         "summary": f"A job is {state}",
-        "description": "Signed as Standard Webhooks say. Answer 2xx within 15 seconds; anything "
-        "else is tried again, under the same webhook-id. 410 disables the webhook.",
+        "description": "Signed according to Standard Webhooks. Respond with 2xx within 15 seconds; "
+        "any other response is retried with the same webhook-id. 410 disables the webhook.",
         "tags": ["webhooks"],
         "parameters": headers,
         "requestBody": {
@@ -256,5 +258,5 @@ def _message(name: str) -> dict[str, Any]:
                 "application/json": {"schema": ref("WebhookMessage"), "example": example},
             },
         },
-        "responses": {"2XX": {"description": "It is taken."}},
+        "responses": {"2XX": {"description": "The message is accepted."}},
     }

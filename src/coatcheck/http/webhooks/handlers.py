@@ -1,8 +1,9 @@
-"""The calls on webhooks: endpoints, their secrets, what was delivered, sending it again."""
+"""The handlers of webhooks: endpoints, secrets, deliveries and redelivery."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -10,11 +11,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.clock import to_rfc3339
+from coatcheck.documents.webhooks import (
+    DeliveryDocument,
+    DeliveryPage,
+    NewSecret,
+    NewWebhook,
+    WebhookDocument,
+    WebhookPage,
+)
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.webhooks.endpoints import WebhookEndpoints
 from coatcheck.http.auth.caller import actor_of, check_kind, tenant_of
 from coatcheck.http.endpoint import JSON
-from coatcheck.http.jobs.views import dumps
+from coatcheck.http.jobs.views import dumps, optional_time
 from coatcheck.http.request.models import read_model
 from coatcheck.http.request.query import MAX_PAGE, PAGE, read_cursor, read_number, write_cursor
 from coatcheck.http.webhooks.models import WebhookRequest
@@ -33,89 +42,91 @@ from coatcheck.store.webhooks import DeliveryFilter
 
 log = logging.getLogger(__name__)
 
-# An answer that holds a secret is kept by nobody on the way.
-_NOT_KEPT = {"Cache-Control": "no-store"}
+# No cache may store a response that contains a secret.
+_NO_STORE = {"Cache-Control": "no-store"}
 
 
 async def create_webhook(request: Request) -> Response:
-    """Have all jobs' events told to an address; its secret is in this answer and in no other."""
-    asked = await read_model(request, WebhookRequest)
+    """Create a webhook for all jobs. Its secret is in this response only."""
+    wanted = await read_model(request, WebhookRequest)
     endpoint, secret = await _webhooks(request).create(
-        asked.asked(), asked.description, tenant_of(request), actor=actor_of(request)
+        wanted.spec(), wanted.description, tenant_of(request), actor=actor_of(request)
     )
-    log.info("webhook made", extra={"webhook": endpoint.id})
-    headers = {"Location": f"/v1/webhooks/{endpoint.id}", **_NOT_KEPT}
-    return _answer({**webhook_view(endpoint), "secret": secret}, 201, headers)
+    log.info("webhook created", extra={"webhook": endpoint.id})
+    headers = {"Location": f"/v1/webhooks/{endpoint.id}", **_NO_STORE}
+    created: NewWebhook = {**webhook_view(endpoint), "secret": secret}
+    return _response(created, 201, headers)
 
 
 async def list_webhooks(request: Request) -> Response:
-    """Answer with a page of webhooks, the oldest first."""
+    """Return a page of webhooks, oldest first."""
     query = request.query_params
     limit = read_number(query, "limit", PAGE, 1, MAX_PAGE)
     after = "" if (cursor := query.get("cursor")) is None else read_cursor(cursor)
     found = await _webhooks(request).page(after, limit + 1, tenant_of(request))
     more = write_cursor(found[limit - 1].id) if len(found) > limit else None
     listed = [webhook_view(endpoint) for endpoint in found[:limit]]
-    return _answer({"webhooks": listed, "next_cursor": more})
+    page: WebhookPage = {"webhooks": listed, "next_cursor": more}
+    return _response(page)
 
 
 async def get_webhook(request: Request) -> Response:
-    """Answer with one webhook."""
-    return _answer(webhook_view(await _webhooks(request).get(_id(request), tenant_of(request))))
+    """Return a webhook."""
+    return _response(webhook_view(await _webhooks(request).get(_id(request), tenant_of(request))))
 
 
 async def put_webhook(request: Request) -> Response:
-    """Change where a webhook leads and what it hears of; it is enabled then. Its secret stays."""
-    asked = await read_model(request, WebhookRequest)
+    """Replace the URL and events of a webhook and enable it. Its secret does not change."""
+    wanted = await read_model(request, WebhookRequest)
     webhooks = _webhooks(request)
     endpoint = await webhooks.update(
-        _id(request), asked.asked(), asked.description, tenant_of(request), actor=actor_of(request)
+        _id(request), wanted.spec(), wanted.description, tenant_of(request), actor=actor_of(request)
     )
-    log.info("webhook changed", extra={"webhook": endpoint.id})
-    return _answer(webhook_view(endpoint))
+    log.info("webhook updated", extra={"webhook": endpoint.id})
+    return _response(webhook_view(endpoint))
 
 
 async def delete_webhook(request: Request) -> Response:
-    """Delete a webhook, and answer with what it was; what is pending for it is called off."""
+    """Delete a webhook and return it. Its pending deliveries are discarded."""
     endpoint = await _webhooks(request).delete(
         _id(request), tenant_of(request), actor=actor_of(request)
     )
     log.info("webhook deleted", extra={"webhook": endpoint.id})
-    return _answer(webhook_view(endpoint))
+    return _response(webhook_view(endpoint))
 
 
 async def enable_webhook(request: Request) -> Response:
-    """Let a webhook be called again; what it has missed can be redelivered."""
+    """Enable a webhook. Deliveries that it missed can be redelivered."""
     endpoint = await _webhooks(request).enable(
         _id(request), tenant_of(request), actor=actor_of(request)
     )
     log.info("webhook enabled", extra={"webhook": endpoint.id})
-    return _answer(webhook_view(endpoint))
+    return _response(webhook_view(endpoint))
 
 
 async def disable_webhook(request: Request) -> Response:
-    """Stop calling a webhook; what is pending for it is called off."""
+    """Disable a webhook. Its pending deliveries are discarded."""
     endpoint = await _webhooks(request).disable(
         _id(request), tenant_of(request), actor=actor_of(request)
     )
-    log.info("webhook disabled by hand", extra={"webhook": endpoint.id})
-    return _answer(webhook_view(endpoint))
+    log.info("webhook disabled", extra={"webhook": endpoint.id})
+    return _response(webhook_view(endpoint))
 
 
 async def rotate_webhook(request: Request) -> Response:
-    """Make a new secret; for a day messages are signed with the one before as well."""
+    """Rotate a webhook's secret. For a day messages are signed with the previous one as well."""
     return await _rotate(request, _id(request))
 
 
 async def get_secret(request: Request) -> Response:
-    """Answer with what calls to jobs' own webhooks are signed with."""
+    """Return the secret that signs messages to jobs' own webhooks."""
     check_kind(request, Scope.WRITE, None)
     secret = await _webhooks(request).secret(tenant_of(request))
-    return _answer({"secret": secret}, headers=_NOT_KEPT)
+    return _response({"secret": secret}, headers=_NO_STORE)
 
 
 async def rotate_secret(request: Request) -> Response:
-    """Make a new one; for a day messages are signed with the one before as well."""
+    """Rotate the secret of jobs' own webhooks. For a day messages are signed with both."""
     return await _rotate(request, OWN)
 
 
@@ -124,18 +135,18 @@ async def _rotate(request: Request, endpoint_id: str) -> Response:
         endpoint_id, tenant_of(request), actor=actor_of(request)
     )
     log.info("webhook secret rotated", extra={"webhook": endpoint_id})
-    rotated = {"secret": secret, "previous_until": to_rfc3339(until)}
-    return _answer(rotated, headers=_NOT_KEPT)
+    rotated: NewSecret = {"secret": secret, "previous_until": to_rfc3339(until)}
+    return _response(rotated, headers=_NO_STORE)
 
 
 async def list_webhook_deliveries(request: Request) -> Response:
-    """Answer with a page of what a webhook was told, newest first."""
+    """Return a page of a webhook's deliveries, newest first."""
     endpoint = await _webhooks(request).get(_id(request), tenant_of(request))
     return await _list(request, DeliveryFilter(tenant_of(request), endpoint.id))
 
 
 async def list_job_deliveries(request: Request) -> Response:
-    """Answer with a page of what was told of a job, and to whom, newest first."""
+    """Return a page of the deliveries about a job, newest first."""
     engine: Engine = request.app.state.engine
     job = await engine.get_without_result(request.path_params["job_id"], tenant_of(request))
     return await _list(request, DeliveryFilter(tenant_of(request), job_id=job.id))
@@ -147,11 +158,11 @@ async def _list(request: Request, which: DeliveryFilter) -> Response:
     state = None
     if (given := query.get("state")) is not None:
         if given not in list(DeliveryState):
-            raise HTTPException(400, f"state is one of {', '.join(DeliveryState)}")
+            raise HTTPException(400, f"state must be one of {', '.join(DeliveryState)}")
         state = DeliveryState(given)
     before = None
     if (cursor := query.get("cursor")) is not None:
-        at, _, written = read_cursor(cursor, _can_be_last).partition(" ")
+        at, _, written = read_cursor(cursor, _is_position).partition(" ")
         key = read_delivery_id(which.tenant, written)
         before = None if key is None else (int(at), key)
     engine: Engine = request.app.state.engine
@@ -163,37 +174,38 @@ async def _list(request: Request, which: DeliveryFilter) -> Response:
         last = found[limit - 1]
         more = write_cursor(f"{last.at} {delivery_id(last.key)}")
     listed = [delivery_view(delivery) for delivery in found[:limit]]
-    return _answer({"deliveries": listed, "next_cursor": more})
+    page: DeliveryPage = {"deliveries": listed, "next_cursor": more}
+    return _response(page)
 
 
-def _can_be_last(text: str) -> bool:
+def _is_position(text: str) -> bool:
     at, _, written = text.partition(" ")
     known = read_delivery_id("", written)
     return at.isascii() and at.isdigit() and len(at) < 16 and known is not None
 
 
 async def get_delivery(request: Request) -> Response:
-    """Answer with one delivery and its tries."""
+    """Return a delivery with its tries."""
     found = await _webhooks(request).delivery(request.path_params["delivery"], tenant_of(request))
-    return _answer(delivery_view(found))
+    return _response(delivery_view(found))
 
 
 async def redeliver(request: Request) -> Response:
-    """Send a delivery again now, whatever became of it, under the id it has."""
+    """Send a delivery again now, whatever its state, with the same id."""
     found = await _webhooks(request).redeliver(request.path_params["delivery"], tenant_of(request))
-    log.info("redelivery asked", extra={"delivery": delivery_id(found.key)})
-    return _answer(delivery_view(found), 202)
+    log.info("redelivery requested", extra={"delivery": delivery_id(found.key)})
+    return _response(delivery_view(found), 202)
 
 
 async def redeliver_failed(request: Request) -> Response:
-    """Send again what a webhook has not taken, the newest thousand."""
+    """Send the failed deliveries of a webhook again, up to the newest 1,000."""
     count = await _webhooks(request).redeliver_failed(_id(request), tenant_of(request))
-    log.info("redelivery asked", extra={"webhook": _id(request), "deliveries": count})
-    return _answer({"deliveries": count}, 202)
+    log.info("redelivery requested", extra={"webhook": _id(request), "deliveries": count})
+    return _response({"deliveries": count}, 202)
 
 
-def webhook_view(endpoint: WebhookEndpoint) -> dict[str, Any]:
-    """Show a webhook, without its secrets."""
+def webhook_view(endpoint: WebhookEndpoint) -> WebhookDocument:
+    """Return a webhook without its secrets."""
     path = f"/v1/webhooks/{endpoint.id}"
     return {
         "id": endpoint.id,
@@ -201,16 +213,16 @@ def webhook_view(endpoint: WebhookEndpoint) -> dict[str, Any]:
         "events": types_of(endpoint.events),
         "description": endpoint.description,
         "enabled": endpoint.disabled_at is None,
-        "failing_since": _time(endpoint.failing_since),
-        "disabled_at": _time(endpoint.disabled_at),
+        "failing_since": optional_time(endpoint.failing_since),
+        "disabled_at": optional_time(endpoint.disabled_at),
         "disabled_why": endpoint.disabled_why,
         "created_at": to_rfc3339(endpoint.created_at),
         "links": {"self": path, "deliveries": f"{path}/deliveries"},
     }
 
 
-def delivery_view(delivery: WebhookDelivery) -> dict[str, Any]:
-    """Show a delivery and its tries."""
+def delivery_view(delivery: WebhookDelivery) -> DeliveryDocument:
+    """Return a delivery with its tries."""
     key, id_ = delivery.key, delivery_id(delivery.key)
     links = {"self": f"/v1/webhooks/deliveries/{id_}", "job": f"/v1/jobs/{key.job_id}"}
     if key.endpoint != OWN:
@@ -224,7 +236,7 @@ def delivery_view(delivery: WebhookDelivery) -> dict[str, Any]:
         "webhook": None if key.endpoint == OWN else key.endpoint,
         "state": delivery.state,
         "attempts": delivery.attempts,
-        "next_at": _time(delivery.due_at),
+        "next_at": optional_time(delivery.due_at),
         "tries": [
             {
                 "at": to_rfc3339(tried.at),
@@ -238,12 +250,16 @@ def delivery_view(delivery: WebhookDelivery) -> dict[str, Any]:
     }
 
 
-def _answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(dumps(body), status, headers, JSON)
+def _response(
+    document: Mapping[str, Any], status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    return Response(dumps(document), status, headers, JSON)
 
 
 def _webhooks(request: Request) -> WebhookEndpoints:
-    """Return what is asked about all jobs of a tenant: it takes a key for all kinds."""
+    """Return the webhooks of a tenant. They are about all its jobs, so the key must cover all
+    kinds.
+    """
     check_kind(request, Scope.READ if request.method == "GET" else Scope.WRITE, None)
     engine: Engine = request.app.state.engine
     return engine.webhooks
@@ -252,7 +268,3 @@ def _webhooks(request: Request) -> WebhookEndpoints:
 def _id(request: Request) -> str:
     found: str = request.path_params["webhook"]
     return found
-
-
-def _time(milliseconds: int | None) -> str | None:
-    return None if milliseconds is None else to_rfc3339(milliseconds)

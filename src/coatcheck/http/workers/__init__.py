@@ -1,1 +1,1 @@
-"""The endpoints for workers in any language."""
+"""Endpoints for workers in any language."""

@@ -1,4 +1,4 @@
-"""The part of the table of calls that is for workers in any language."""
+"""The endpoints for workers in any language."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ from coatcheck.http.endpoint import Endpoint, EndpointBody, EndpointResponse, Ki
 from coatcheck.http.workers import handlers
 from coatcheck.model.access import Scope
 
-_A_JOB = as_json(ref("Job"))
+_JOB = as_json(ref("Job"))
 _LEASE = "/v1/jobs/{job_id}/leases/{fence}"
-_LEASE_REFUSALS = (404, 409, 410)
-_BODY_REFUSALS = (408, 413, 415, 422)
+_LEASE_ERRORS = (404, 409, 410)
+_BODY_ERRORS = (408, 413, 415, 422)
 
-WORK: tuple[Endpoint, ...] = (
+WORKERS: tuple[Endpoint, ...] = (
     Endpoint(
         "POST",
         "/v1/claims",
         handlers.claim_jobs,
         "claimJobs",
-        "Take jobs to run, from a worker in any language",
+        "Claim jobs to run, from a worker in any language",
         "working",
         {
             200: EndpointResponse(
-                "The jobs, if there are any, and how long they are yours.", as_json(ref("Claims"))
+                "The claimed jobs, if any, and the length of their leases.", as_json(ref("Claims"))
             )
         },
-        error_statuses=_BODY_REFUSALS,
-        body=EndpointBody("What the worker can run.", as_json(ref("ClaimRequest"))),
+        error_statuses=_BODY_ERRORS,
+        body=EndpointBody("What the worker runs.", as_json(ref("ClaimRequest"))),
         needs=Scope.WORK,
         kind=KindRule.REQUEST,
     ),
     Endpoint(
         "POST",
         f"{_LEASE}/heartbeat",
-        handlers.beat,
+        handlers.heartbeat,
         "heartbeat",
-        "Keep a job, and hear whether to stop",
+        "Renew a lease, and learn whether to stop",
         "working",
-        {200: EndpointResponse("It is yours for another lease.", as_json(ref("Heartbeat")))},
-        error_statuses=_LEASE_REFUSALS,
+        {200: EndpointResponse("The lease is renewed.", as_json(ref("Heartbeat")))},
+        error_statuses=_LEASE_ERRORS,
         needs=Scope.WORK,
         kind=KindRule.JOB,
     ),
@@ -46,10 +46,10 @@ WORK: tuple[Endpoint, ...] = (
         f"{_LEASE}/steps",
         handlers.record_steps,
         "recordSteps",
-        "Write what a job has done once and for all",
+        "Record steps of a job",
         "working",
-        {200: EndpointResponse("The job.", _A_JOB)},
-        error_statuses=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
+        {200: EndpointResponse("The job.", _JOB)},
+        error_statuses=(*_LEASE_ERRORS, *_BODY_ERRORS),
         body=EndpointBody("The steps.", as_json(ref("StepsRequest"))),
         needs=Scope.WORK,
         kind=KindRule.JOB,
@@ -59,11 +59,11 @@ WORK: tuple[Endpoint, ...] = (
         f"{_LEASE}/progress",
         handlers.report_progress,
         "reportProgress",
-        "Say how far a job has come",
+        "Report the progress of a job",
         "working",
-        {200: EndpointResponse("The job.", _A_JOB)},
-        error_statuses=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
-        body=EndpointBody("What to say.", as_json(ref("ProgressRequest"))),
+        {200: EndpointResponse("The job.", _JOB)},
+        error_statuses=(*_LEASE_ERRORS, *_BODY_ERRORS),
+        body=EndpointBody("The progress.", as_json(ref("ProgressRequest"))),
         needs=Scope.WORK,
         kind=KindRule.JOB,
     ),
@@ -72,11 +72,11 @@ WORK: tuple[Endpoint, ...] = (
         f"{_LEASE}/complete",
         handlers.complete,
         "completeJob",
-        "End a job well",
+        "Complete a job",
         "working",
-        {200: EndpointResponse("The job.", _A_JOB)},
-        error_statuses=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
-        body=EndpointBody("Its result.", as_json(ref("CompleteRequest"))),
+        {200: EndpointResponse("The job.", _JOB)},
+        error_statuses=(*_LEASE_ERRORS, *_BODY_ERRORS),
+        body=EndpointBody("The result.", as_json(ref("CompleteRequest"))),
         needs=Scope.WORK,
         kind=KindRule.JOB,
     ),
@@ -85,11 +85,11 @@ WORK: tuple[Endpoint, ...] = (
         f"{_LEASE}/fail",
         handlers.fail,
         "failJob",
-        "End an attempt badly",
+        "Fail an attempt",
         "working",
-        {200: EndpointResponse("The job, queued again or failed.", _A_JOB)},
-        error_statuses=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
-        body=EndpointBody("Why.", as_json(ref("FailRequest"))),
+        {200: EndpointResponse("The job, queued for a retry or failed.", _JOB)},
+        error_statuses=(*_LEASE_ERRORS, *_BODY_ERRORS),
+        body=EndpointBody("The error.", as_json(ref("FailRequest"))),
         needs=Scope.WORK,
         kind=KindRule.JOB,
     ),
@@ -98,10 +98,10 @@ WORK: tuple[Endpoint, ...] = (
         f"{_LEASE}/release",
         handlers.release,
         "releaseJob",
-        "Give a job back without counting the attempt",
+        "Release a job without counting the attempt",
         "working",
-        {200: EndpointResponse("The job, queued again.", _A_JOB)},
-        error_statuses=_LEASE_REFUSALS,
+        {200: EndpointResponse("The job, queued again.", _JOB)},
+        error_statuses=_LEASE_ERRORS,
         needs=Scope.WORK,
         kind=KindRule.JOB,
     ),

@@ -1,1 +1,1 @@
-"""Foreman: a queue before Ollama, that Ollama's own clients take for Ollama."""
+"""The foreman surface: a queue in front of Ollama that works with Ollama's own clients."""

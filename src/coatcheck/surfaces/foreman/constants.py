@@ -1,8 +1,8 @@
-"""The names that jobs for Ollama go by, and the states as their document calls them.
+"""Names of foreman's jobs, and the document's names for states.
 
-A job shows as `queued` until it has a target and says so itself: `loading`, then `working`, in this
-order in every attempt. So whoever looks sees queued, loading, working, done, and never the moment
-in which a worker has the job and does not know yet where to send it.
+A job is `queued` until it has a target and sets its phase: `loading`, then `working`, in this order
+in every attempt. So a reader sees queued, loading, working, done, and never the moment in which a
+worker has claimed the job but has no target for it yet.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from coatcheck.model.state import State
 
 KIND = "ollama"
 SURFACE = "foreman"
-# Labels of a job: the model as the caller named it.
+# The label that holds the model as the caller named it.
 MODEL = "model"
-# Who sits where (engine/resources.py).
-SEATS = "foreman"
+# The resource that a running job holds: a slot of a target (engine/resources.py).
+SLOTS = "foreman"
 
 QUEUED, LOADING, WORKING, DONE, FAILED = "queued", "loading", "working", "done", "failed"
 
 
 def state_of(job: Job) -> str:
-    """Return a job's state as the document names it."""
-    return word_for(job.state, job.phase)
+    """Return the document's name for a job's state."""
+    return state_name(job.state, job.phase)
 
 
-def word_for(state: State, phase: str | None) -> str:
-    """Return what the document calls a state, in a phase."""
+def state_name(state: State, phase: str | None) -> str:
+    """Return the document's name for a state and phase."""
     match state:
         case State.SUCCEEDED:
             return DONE
@@ -41,23 +41,23 @@ def word_for(state: State, phase: str | None) -> str:
     return QUEUED
 
 
-def word_after(events: Sequence[JobEvent]) -> str:
-    """Return the state that a job was in after what its log says."""
-    word = QUEUED
+def state_after(events: Sequence[JobEvent]) -> str:
+    """Return the state of a job after these events."""
+    state = QUEUED
     for event in events:
-        told = told_by(event)
-        word = word if told is None else told
-    return word
+        changed = state_set_by(event)
+        state = state if changed is None else changed
+    return state
 
 
-def told_by(event: JobEvent) -> str | None:
-    """Return the state that an entry of a job's log tells of; None where it tells of none."""
+def state_set_by(event: JobEvent) -> str | None:
+    """Return the state that an event sets; None if it sets none."""
     if event.type not in (EventType.STATE, EventType.PROGRESS):
         return None
-    said = json.loads(event.data)
+    data = json.loads(event.data)
     if event.type is EventType.PROGRESS:
-        phase = said.get("phase")
-        return None if phase is None else word_for(State.RUNNING, phase)
-    if "cancel_requested" in said:  # it goes on as it was
+        phase = data.get("phase")
+        return None if phase is None else state_name(State.RUNNING, phase)
+    if "cancel_requested" in data:  # the state stays the same
         return None
-    return word_for(State(said["state"]), None)
+    return state_name(State(data["state"]), None)

@@ -1,4 +1,4 @@
-"""Errors in Ollama's own shape, and in that of its OpenAI routes."""
+"""Errors in Ollama's format, and in that of its OpenAI routes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from starlette.responses import JSONResponse, Response
 from coatcheck.http.errors import ErrorResponse
 from coatcheck.model.job import Job
 from coatcheck.model.state import Reason, State
-from coatcheck.surfaces.foreman.job import REFUSED, TOO_LATE
+from coatcheck.surfaces.foreman.job import REJECTED, TIMED_OUT
 
 OPENAI = "/v1/"
-# What is refused here as Ollama has it: bad input is 400, and what is gone was never there.
+# As Ollama: invalid input is a 400, and a job that is gone is unknown.
 _STATUSES = {422: 400, 410: 404}
 _TYPES = {
     400: "invalid_request_error",
@@ -23,32 +23,34 @@ _TYPES = {
 }
 
 
-def format_error(refusal: ErrorResponse, path: str) -> Response:
-    """Write a refusal as whoever asks on this path expects it."""
-    status = _STATUSES.get(refusal.status, refusal.status)
-    return error(status, refusal.detail, path, refusal.headers)
+def format_error(error: ErrorResponse, path: str) -> Response:
+    """Write an error response in the format of this path."""
+    status = _STATUSES.get(error.status, error.status)
+    return write_error(status, error.detail, path, error.headers)
 
 
-def error(status: int, words: str, path: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Write an error."""
+def write_error(
+    status: int, message: str, path: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Write an error in the format of this path."""
     if not path.startswith(OPENAI):
-        return JSONResponse({"error": words}, status, headers)
-    kind = _TYPES.get(status, "api_error")
-    said = {"message": words, "type": kind, "param": None, "code": None}
-    return JSONResponse({"error": said}, status, headers)
+        return JSONResponse({"error": message}, status, headers)
+    error_type = _TYPES.get(status, "api_error")
+    error = {"message": message, "type": error_type, "param": None, "code": None}
+    return JSONResponse({"error": error}, status, headers)
 
 
-def failed(job: Job, path: str) -> Response:
-    """Tell somebody who waited for a job that has failed: with the target's own status, where it
-    was the target that refused.
+def format_failure(job: Job, path: str) -> Response:
+    """Write the error for a caller whose job failed: with the target's own status, if the target
+    rejected the call.
     """
     headers = {"Coatcheck-Job": job.id}
     if job.state is State.CANCELLED:
-        return error(503, f"job {job.id} was cancelled", path, headers)
+        return write_error(503, f"job {job.id} was cancelled", path, headers)
     code = "" if job.error is None else job.error.code
-    words = "no error was kept" if job.error is None else job.error.message
-    status = code.removeprefix(REFUSED)
-    if code.startswith(REFUSED) and status.isdecimal():
-        return error(int(status), words, path, headers)
-    late = job.reason in (Reason.TIMEOUT, Reason.EXPIRED) or code == TOO_LATE
-    return error(504 if late else 502, words, path, headers)
+    message = "no error was recorded" if job.error is None else job.error.message
+    status = code.removeprefix(REJECTED)
+    if code.startswith(REJECTED) and status.isdecimal():
+        return write_error(int(status), message, path, headers)
+    timed_out = job.reason in (Reason.TIMEOUT, Reason.EXPIRED) or code == TIMED_OUT
+    return write_error(504 if timed_out else 502, message, path, headers)

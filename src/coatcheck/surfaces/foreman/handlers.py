@@ -1,4 +1,4 @@
-"""What the surface answers: calls of Ollama's, queued or straight through, and jobs."""
+"""The handlers of the surface's endpoints: Ollama's calls, queued or direct, and jobs."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from coatcheck.http.surfaces.submit import bind_submission, find_job
 from coatcheck.model.job import Job
 from coatcheck.relay.credentials import CallEncryption
 from coatcheck.relay.headers import Pairs
-from coatcheck.relay.intake import IntakeOptions, StoredRequest, take
-from coatcheck.relay.responder import Responder, ResponderOptions, wait_of
+from coatcheck.relay.intake import IntakeOptions, StoredRequest, store_request
+from coatcheck.relay.responder import Responder, ResponderOptions, read_caller_wait
 from coatcheck.surfaces.foreman import direct, errors
 from coatcheck.surfaces.foreman.call import (
     STATE_WEBHOOK,
     ModelCall,
-    as_sent,
-    model_in,
-    options_in,
+    queue_of,
+    read_model,
+    read_options,
+    upstream_body,
 )
 from coatcheck.surfaces.foreman.constants import KIND, MODEL, SURFACE
-from coatcheck.surfaces.foreman.models import queue_of
 from coatcheck.surfaces.foreman.settings import ForemanSettings
 from coatcheck.surfaces.foreman.targets import ModelTargets
 from coatcheck.surfaces.foreman.upstream_paths import (
@@ -46,191 +46,190 @@ from coatcheck.surfaces.foreman.upstream_paths import (
     VERSION,
     model_path,
 )
-from coatcheck.surfaces.foreman.views import job_view, outcome_of
+from coatcheck.surfaces.foreman.views import job_view, read_outcome
 from coatcheck.surfaces.foreman.webhooks import EVENTS
 
-# A larger body is read in a thread: the loop has others to answer.
-READ_AT_ONCE = 256 * 1024
-# What is for us alone is not kept with a call: neither who asks, nor where from.
-_KEPT_HEADERS = (b"accept", b"content-type", b"user-agent", b"idempotency-key", b"prefer")
+# A larger body is parsed in a thread, to keep the loop responsive.
+PARSE_INLINE = 256 * 1024
+# Only these headers are stored with a call: neither who calls, nor from where.
+_STORED_HEADERS = (b"accept", b"content-type", b"user-agent", b"idempotency-key", b"prefer")
 
 
 class ForemanHandlers:
-    """The calls of a server with these settings."""
+    """The handlers of a server with these settings."""
 
     def __init__(
         self,
         settings: ForemanSettings,
         targets: ModelTargets,
-        secrecy: Callable[[], CallEncryption],
+        encryption: Callable[[], CallEncryption],
     ) -> None:
         self._settings = settings
         self._targets = targets
-        self._secrecy = secrecy
-        self._keeps = IntakeOptions(KIND, headers=direct.HEADERS, credentials="drop")
+        self._encryption = encryption
+        self._intake = IntakeOptions(KIND, headers=direct.HEADERS, credentials="drop")
 
     @cached_property
-    def _reception(self) -> Responder:
-        return Responder(self._secrecy())
+    def _responder(self) -> Responder:
+        return Responder(self._encryption())
 
-    # --- what waits for its turn
+    # --- queued calls
 
-    async def queued(self, path: str, request: Request) -> Response:
-        """Queue a call of this path and answer it as Ollama does."""
+    async def run_queued(self, path: str, request: Request) -> Response:
+        """Submit a call of this path as a job, and respond as Ollama does."""
         engine: Engine = request.app.state.engine
-        taken, model = await self._take(request, path, await self._read(request))
-        wait = wait_of(request, None)
-        manners = ResponderOptions(
-            partial(self._accepted, path, is_wanted=wait.seconds is not None),
-            partial(errors.failed, path=path),
+        stored, model = await self._store(request, path, await self._read_json(request))
+        wait = read_caller_wait(request, None)
+        options = ResponderOptions(
+            partial(self._accepted, path, is_preferred=wait.seconds is not None),
+            partial(errors.format_failure, path=path),
             "cancel" if self._settings.cancels_on_hangup else "continue",
         )
-        submit = partial(self._submit, request, taken, model, None)
-        return await self._reception.receive(request, engine, taken, submit, wait, manners)
+        submit = partial(self._submit, request, stored, model, None)
+        return await self._responder.respond(request, engine, stored, submit, wait, options)
 
-    def _accepted(self, path: str, job: Job, headers: Pairs, *, is_wanted: bool) -> Response:
-        if not is_wanted:  # nobody said that they could wait: this process is about to stop
-            words = f"this server is about to stop; job {job.public_id} goes on"
-            return errors.error(503, words, path, {"Retry-After": "5"})
-        return _accepted(job, dict(headers))
+    def _accepted(self, path: str, job: Job, headers: Pairs, *, is_preferred: bool) -> Response:
+        if not is_preferred:  # the caller did not ask for a 202: this process is about to stop
+            message = f"this server is about to stop; job {job.public_id} continues"
+            return errors.write_error(503, message, path, {"Retry-After": "5"})
+        return _accepted_response(job, dict(headers))
 
-    async def submit(self, request: Request) -> Response:
-        """Make a job of a chat: 202 and its id at once."""
-        body = await self._read(request)
-        webhook = _webhook_in(body)
+    async def submit_chat(self, request: Request) -> Response:
+        """Submit a chat as a job, and return its id in a 202."""
+        body = await self._read_json(request)
+        webhook = _read_webhook(body)
         if isinstance(body, dict):
-            body = {**body, "stream": False}  # nobody would hear it
-        taken, model = await self._take(request, CHAT, body)
+            body = {**body, "stream": False}  # no caller reads a stream
+        stored, model = await self._store(request, CHAT, body)
         engine: Engine = request.app.state.engine
-        asked = taken.submission(self._secrecy(), engine.new_id())
-        submitted = await self._submit(request, taken, model, webhook, asked)
+        submission = stored.to_submission(self._encryption(), engine.new_id())
+        submitted = await self._submit(request, stored, model, webhook, submission)
         replayed = {"Idempotency-Replayed": "true"} if submitted.replayed else {}
-        return _accepted(submitted.jobs[0], replayed)
+        return _accepted_response(submitted.jobs[0], replayed)
 
-    async def _read(self, request: Request) -> Any:
-        # As Ollama, without a look at what its type is said to be.
-        content = await read_bounded(request, self._settings.most_bytes)
-        if len(content) <= READ_AT_ONCE:
+    async def _read_json(self, request: Request) -> Any:
+        # As Ollama, whatever its content type.
+        content = await read_bounded(request, self._settings.max_body)
+        if len(content) <= PARSE_INLINE:
             return parse_json(content)
         return await asyncio.to_thread(parse_json, content)
 
-    async def _take(self, request: Request, path: str, body: Any) -> tuple[StoredRequest, str]:
+    async def _store(self, request: Request, path: str, body: Any) -> tuple[StoredRequest, str]:
         engine: Engine = request.app.state.engine
-        model = model_in(body)
-        content = await asyncio.to_thread(_dumped, as_sent(body, path, self._settings))
-        bare = _without_credentials(request)
-        taken = await take(
-            bare,
+        model = read_model(body)
+        content = await asyncio.to_thread(_dump_json, upstream_body(body, path, self._settings))
+        stored = await store_request(
+            _without_credentials(request),
             engine,
             tenant_of(request),
-            self._keeps,
-            self._secrecy(),
+            self._intake,
+            self._encryption(),
             path=path,
             content=content,
         )
-        call = ModelCall(**taken.call.model_dump(), model=model, options=options_in(body))
-        return taken._replace(call=call), model
+        call = ModelCall(**stored.call.model_dump(), model=model, options=read_options(body))
+        return stored._replace(call=call), model
 
     async def _submit(
         self,
         request: Request,
-        taken: StoredRequest,
+        stored: StoredRequest,
         model: str,
         webhook: WebhookSpec | None,
-        asked: Submission,
+        submission: Submission,
     ) -> Submitted:
         engine: Engine = request.app.state.engine
-        asked = asked._replace(
+        submission = submission._replace(
             queue=queue_of(model),
             surface=SURFACE,
-            labels={**taken.labels, MODEL: model},
+            labels={**stored.labels, MODEL: model},
             webhook=webhook,
         )
-        named, once = (
-            bind_submission(request, asked),
-            read_idempotency_key(request, taken.fingerprint),
-        )
-        if once is None:
-            return Submitted([await engine.submit(named)], replayed=False)
-        return await engine.submit_idempotent(named, once)
+        submission = bind_submission(request, submission)
+        key = read_idempotency_key(request, stored.fingerprint)
+        if key is None:
+            return Submitted([await engine.submit(submission)], replayed=False)
+        return await engine.submit_idempotent(submission, key)
 
-    # --- what does not
+    # --- direct calls
 
-    async def tags(self, _request: Request) -> Response:
+    async def list_models(self, _request: Request) -> Response:
         """List the models of all targets."""
-        return await direct.ask_all(self._targets, TAGS, "models", "name")
+        return await direct.merge_lists(self._targets, TAGS, "models", "name")
 
-    async def running(self, _request: Request) -> Response:
-        """List the models that are loaded, on all targets."""
-        return await direct.ask_all(self._targets, PS, "models", "name")
+    async def list_loaded(self, _request: Request) -> Response:
+        """List the loaded models of all targets."""
+        return await direct.merge_lists(self._targets, PS, "models", "name")
 
-    async def openai_models(self, _request: Request) -> Response:
-        """List the models of all targets, as OpenAI does."""
-        return await direct.ask_all(self._targets, OPENAI_MODELS, "data", "id")
+    async def list_openai_models(self, _request: Request) -> Response:
+        """List the models of all targets, in OpenAI's format."""
+        return await direct.merge_lists(self._targets, OPENAI_MODELS, "data", "id")
 
-    async def here(self, _request: Request) -> Response:
-        """Answer as Ollama does to whoever wants to know whether it is there."""
+    async def confirm_running(self, _request: Request) -> Response:
+        """Confirm that Ollama is running, in its own words."""
         return PlainTextResponse("Ollama is running")
 
-    async def version(self, request: Request) -> Response:
-        """Say which Ollama answers."""
+    async def get_version(self, request: Request) -> Response:
+        """Return the version of a target's Ollama."""
         return await direct.pass_through(request, self._targets, VERSION, None, None)
 
-    async def openai_model(self, request: Request) -> Response:
-        """Show a model, as OpenAI does."""
+    async def get_openai_model(self, request: Request) -> Response:
+        """Return a model, in OpenAI's format."""
         model = request.path_params["model"]
         return await direct.pass_through(request, self._targets, model_path(model), model, None)
 
-    async def straight(self, path: str, request: Request) -> Response:
+    async def call_directly(self, path: str, request: Request) -> Response:
         """Call this path of a target that has the model, without a queue."""
-        content = await read_bounded(request, self._settings.most_bytes)
+        content = await read_bounded(request, self._settings.max_body)
         body = await asyncio.to_thread(parse_json, content)
         if isinstance(body, dict) and "model" not in body and "name" in body:
-            body = {**body, "model": body["name"]}  # as it was called before
-        return await direct.pass_through(request, self._targets, path, model_in(body), content)
+            body = {**body, "model": body["name"]}  # Ollama's former name for it
+        return await direct.pass_through(request, self._targets, path, read_model(body), content)
 
     # --- jobs
 
     async def show_job(self, request: Request, job: Job) -> Response:
-        """Show a job."""
+        """Return a job."""
         engine: Engine = request.app.state.engine
-        outcome = await outcome_of(job, engine.payload_store.stream, self._secrecy())
+        outcome = await read_outcome(job, engine.payload_store.stream, self._encryption())
         return JSONResponse(job_view(job, outcome))
 
-    async def artifact(self, request: Request) -> Response:
-        """Answer with what a job has left behind."""
+    async def get_artifact(self, request: Request) -> Response:
+        """Return an artifact of a job."""
         engine: Engine = request.app.state.engine
         job = await find_job(request, request.path_params["job_id"], SURFACE)
-        outcome = await outcome_of(job, engine.payload_store.stream, self._secrecy())
+        outcome = await read_outcome(job, engine.payload_store.stream, self._encryption())
         wanted = request.path_params["file"]
-        for left in () if outcome is None else outcome.artifacts:
-            if left.name == wanted:
-                return Response(left.content, headers=SANDBOX_HEADERS, media_type=left.content_type)
+        for artifact in () if outcome is None else outcome.artifacts:
+            if artifact.name == wanted:
+                return Response(
+                    artifact.content, headers=SANDBOX_HEADERS, media_type=artifact.content_type
+                )
         raise NotFound(f"job {job.public_id} has no artifact of that name")
 
 
-def _accepted(job: Job, headers: dict[str, str]) -> Response:
-    place = {"Location": f"/jobs/{job.public_id}", **headers}
-    return JSONResponse({"job_id": job.public_id}, 202, place)
+def _accepted_response(job: Job, headers: dict[str, str]) -> Response:
+    location = {"Location": f"/jobs/{job.public_id}", **headers}
+    return JSONResponse({"job_id": job.public_id}, 202, location)
 
 
-def _dumped(body: dict[str, Any]) -> bytes:
+def _dump_json(body: dict[str, Any]) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _webhook_in(body: Any) -> WebhookSpec | None:
+def _read_webhook(body: Any) -> WebhookSpec | None:
     url = body.get(STATE_WEBHOOK) if isinstance(body, dict) else None
     if url is None:
         return None
     if not isinstance(url, str):
-        words = "it is an address, such as https://example.com/hook"
-        raise InvalidPayload(f"{STATE_WEBHOOK}: {words}", [(f"/{STATE_WEBHOOK}", words)])
+        message = "must be a URL, such as https://example.com/hook"
+        raise InvalidPayload(f"{STATE_WEBHOOK}: {message}", [(f"/{STATE_WEBHOOK}", message)])
     return WebhookSpec(url, EVENTS)
 
 
 def _without_credentials(request: Request) -> Request:
-    """Return a request without what tells who makes it: that is between the caller and us, and the
-    target is shown the operator's own token.
+    """Return a request without its credentials: those are for this server, and a target gets the
+    operator's token.
     """
-    kept = [pair for pair in request.scope["headers"] if pair[0] in _KEPT_HEADERS]
-    return Request({**request.scope, "headers": kept}, request.receive)
+    headers = [pair for pair in request.scope["headers"] if pair[0] in _STORED_HEADERS]
+    return Request({**request.scope, "headers": headers}, request.receive)

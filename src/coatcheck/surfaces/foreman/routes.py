@@ -1,4 +1,4 @@
-"""The table of the surface's calls."""
+"""The endpoint table of the surface."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from coatcheck.surfaces.foreman.handlers import ForemanHandlers
 from coatcheck.surfaces.foreman.stream_merge import EVENTS, NDJSON
 
 TAG = "foreman"
-# Below these the errors are Ollama's; `/jobs` is shared with other surfaces.
+# Errors below these paths are in Ollama's format; `/jobs` is shared with other surfaces.
 PREFIXES = (
     *("/api/chat", "/api/generate", "/api/tags", "/api/ps", "/api/show", "/api/version"),
     *("/api/embed", "/api/embeddings", "/v1/chat", "/v1/completions", "/v1/embeddings"),
@@ -44,7 +44,7 @@ _ERROR = {
 }
 _CALL = {
     JSON: {"type": "object", "required": ["model"], "properties": {"model": _MODEL}},
-    ANY: {},  # as Ollama, without a look at what its type is said to be
+    ANY: {},  # as Ollama, whatever the content type
 }
 _CHAT = {
     JSON: {
@@ -63,69 +63,81 @@ _JOB_ID = {
 }
 _PREFER = Parameter(
     "Prefer",
-    "`respond-async` answers at once, `wait=N` waits so many seconds at most.",
+    "`respond-async` responds at once; `wait=N` waits at most N seconds.",
     _TEXT,
     location="header",
 )
-_QUEUED_REFUSALS = (400, 408, 413, 422, 429, 502, 503, 504)
-_STRAIGHT_REFUSALS = (400, 408, 413, 422, 502, 503)
+_QUEUED_ERRORS = (400, 408, 413, 422, 429, 502, 503, 504)
+_DIRECT_ERRORS = (400, 408, 413, 422, 502, 503)
+_AS_OLLAMA = {200: EndpointResponse("Ollama's response.", {ANY: {}})}
 
 
-def endpoints_for(calls: ForemanHandlers) -> list[Endpoint]:
-    """Make the table."""
+def build_endpoints(handlers: ForemanHandlers) -> list[Endpoint]:
+    """Build the table."""
     return [
-        _queued(calls, paths.CHAT, "chat", "Chat with a model", NDJSON),
-        _queued(calls, paths.GENERATE, "generate", "Have a model go on with a text", NDJSON),
-        _queued(calls, paths.OPENAI_CHAT, "openaiChat", "Chat, as OpenAI has it", EVENTS),
-        _queued(calls, paths.OPENAI_COMPLETIONS, "openaiComplete", "Go on with a text", EVENTS),
+        _queued(handlers, paths.CHAT, "chat", "Chat with a model", NDJSON),
+        _queued(handlers, paths.GENERATE, "generate", "Generate a completion", NDJSON),
+        _queued(
+            handlers, paths.OPENAI_CHAT, "openaiChat", "Chat with a model (OpenAI format)", EVENTS
+        ),
+        _queued(
+            handlers,
+            paths.OPENAI_COMPLETIONS,
+            "openaiComplete",
+            "Generate a completion (OpenAI format)",
+            EVENTS,
+        ),
         Endpoint(
             "GET",
             "/",
-            calls.here,
+            handlers.confirm_running,
             "ollamaIsRunning",
-            "Say that Ollama is running, as its command line asks first",
+            "Confirm that Ollama is running, as its command line expects",
             TAG,
-            {200: EndpointResponse("It is.", {"text/plain": {}})},
+            {200: EndpointResponse("Ollama is running.", {"text/plain": {}})},
             access=Access.PUBLIC,
         ),
-        _looked(paths.TAGS, calls.tags, "listModels", "List the models of all targets"),
-        _looked(paths.PS, calls.running, "listLoadedModels", "List the models that are loaded"),
-        _looked(paths.VERSION, calls.version, "ollamaVersion", "Say which Ollama answers"),
-        _looked(
+        _fetched(paths.TAGS, handlers.list_models, "listModels", "List the models of all targets"),
+        _fetched(paths.PS, handlers.list_loaded, "listLoadedModels", "List the loaded models"),
+        _fetched(paths.VERSION, handlers.get_version, "ollamaVersion", "Get Ollama's version"),
+        _fetched(
             paths.OPENAI_MODELS,
-            calls.openai_models,
+            handlers.list_openai_models,
             "openaiModels",
-            "List all models, as OpenAI does",
+            "List the models of all targets (OpenAI format)",
         ),
-        _model(calls),
-        _straight(calls, paths.SHOW, "showModel", "Show a model", Scope.READ),
-        _straight(calls, paths.EMBED, "embed", "Embed texts, without a queue"),
-        _straight(calls, paths.EMBEDDINGS, "embeddings", "Embed a text, without a queue"),
-        _straight(
-            calls, paths.OPENAI_EMBEDDINGS, "openaiEmbeddings", "Embed texts, without a queue"
+        _openai_model(handlers),
+        _direct(handlers, paths.SHOW, "showModel", "Show a model", Scope.READ),
+        _direct(handlers, paths.EMBED, "embed", "Embed texts, without a queue"),
+        _direct(handlers, paths.EMBEDDINGS, "embeddings", "Embed a text, without a queue"),
+        _direct(
+            handlers,
+            paths.OPENAI_EMBEDDINGS,
+            "openaiEmbeddings",
+            "Embed texts, without a queue (OpenAI format)",
         ),
         Endpoint(
             "POST",
             "/jobs",
-            calls.submit,
+            handlers.submit_chat,
             "submitChat",
-            "Hand a chat in, and be told how it goes",
+            "Submit a chat as a job",
             TAG,
-            {202: EndpointResponse("It will be done.", _JOB_ID, ("Location",))},
-            error_statuses=_QUEUED_REFUSALS,
+            {202: EndpointResponse("The job is queued.", _JOB_ID, ("Location",))},
+            error_statuses=_QUEUED_ERRORS,
             parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
-            body=EndpointBody("A chat as Ollama has it, and where to call.", _CHAT),
+            body=EndpointBody("A chat in Ollama's format, with an optional webhook URL.", _CHAT),
             kind=KIND,
             error_media=_ERROR,
         ),
         Endpoint(
             "GET",
             "/jobs/{job_id}/artifacts/{file}",
-            calls.artifact,
+            handlers.get_artifact,
             "getCompletion",
-            "Get what a job has left behind",
+            "Get an artifact of a job",
             TAG,
-            {200: EndpointResponse("It.", {ANY: {}})},
+            {200: EndpointResponse("The artifact.", {ANY: {}})},
             error_statuses=(404,),
             kind=KindRule.JOB,
             error_media=_ERROR,
@@ -133,58 +145,57 @@ def endpoints_for(calls: ForemanHandlers) -> list[Endpoint]:
     ]
 
 
-def _queued(calls: ForemanHandlers, path: str, name: str, summary: str, stream: str) -> Endpoint:
+def _queued(handlers: ForemanHandlers, path: str, name: str, summary: str, stream: str) -> Endpoint:
     return Endpoint(
         "POST",
         path,
-        partial(calls.queued, path),
+        partial(handlers.run_queued, path),
         name,
         summary,
         TAG,
         {
             200: EndpointResponse(
-                "What the model says, in one piece or as it comes.", {stream: {}, ANY: {}}
+                "The model's response, complete or streamed.", {stream: {}, ANY: {}}
             ),
             202: EndpointResponse(
-                "It takes longer than the caller would wait.", _JOB_ID, ("Location",)
+                "The response takes longer than the caller waits.", _JOB_ID, ("Location",)
             ),
         },
-        error_statuses=(404, *_QUEUED_REFUSALS),
+        error_statuses=(404, *_QUEUED_ERRORS),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT, _PREFER),
-        body=EndpointBody("As Ollama has it.", _CALL),
+        body=EndpointBody("The request in Ollama's format.", _CALL),
         kind=KIND,
         error_media=_ERROR,
     )
 
 
-def _looked(path: str, handler: Handler, name: str, summary: str) -> Endpoint:
-    answers = {200: EndpointResponse("As Ollama has it.", {ANY: {}})}
+def _fetched(path: str, handler: Handler, name: str, summary: str) -> Endpoint:
     return Endpoint(
-        *("GET", path, handler, name, summary, TAG, answers, (404, 502, 503)),
+        *("GET", path, handler, name, summary, TAG, _AS_OLLAMA, (404, 502, 503)),
         kind=KIND,
         error_media=_ERROR,
     )
 
 
-def _model(calls: ForemanHandlers) -> Endpoint:
+def _openai_model(handlers: ForemanHandlers) -> Endpoint:
     path = f"{paths.OPENAI_MODELS}/{{model:path}}"
-    looked = _looked(path, calls.openai_model, "openaiModel", "Show a model")
-    return replace(looked, error_statuses=(400, *looked.error_statuses))
+    endpoint = _fetched(path, handlers.get_openai_model, "openaiModel", "Get a model")
+    return replace(endpoint, error_statuses=(400, *endpoint.error_statuses))
 
 
-def _straight(
-    calls: ForemanHandlers, path: str, name: str, summary: str, needs: Scope | None = None
+def _direct(
+    handlers: ForemanHandlers, path: str, name: str, summary: str, needs: Scope | None = None
 ) -> Endpoint:
     return Endpoint(
         "POST",
         path,
-        partial(calls.straight, path),
+        partial(handlers.call_directly, path),
         name,
         summary,
         TAG,
-        {200: EndpointResponse("As Ollama has it.", {ANY: {}})},
-        error_statuses=(404, *_STRAIGHT_REFUSALS),
-        body=EndpointBody("As Ollama has it.", _CALL),
+        _AS_OLLAMA,
+        error_statuses=(404, *_DIRECT_ERRORS),
+        body=EndpointBody("The request in Ollama's format.", _CALL),
         needs=needs,
         kind=KIND,
         error_media=_ERROR,

@@ -1,4 +1,4 @@
-"""What an operator can set of the queue before Ollama, by the names its document gives."""
+"""Settings of the queue in front of Ollama, with the names its document gives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coatcheck.surfaces.environment import whole_number
 
 URL = "FOREMAN_OLLAMA_URL"
 ON_HANGUP = ("continue", "cancel")
-# The keys of the `[foreman]` table, and what each is in the environment.
+# The keys of the `[foreman]` table, and their environment variables.
 KEYS = {
     name: f"FOREMAN_{name.upper()}"
     for name in (
@@ -26,41 +26,41 @@ KEYS = {
 
 @dataclass(frozen=True)
 class ForemanSettings:
-    """The comments are the reference; each field's name in the environment stands beside it."""
+    """The settings. The comments are the reference and name each environment variable."""
 
-    # FOREMAN_OLLAMA_URL: where Ollama is; several, with commas between.
+    # FOREMAN_OLLAMA_URL: the addresses of Ollama servers, separated by commas.
     targets: tuple[str, ...]
     # FOREMAN_OLLAMA_TOKEN: sent to the targets as `Authorization: Bearer ...`.
     token: str = field(default="", repr=False)
-    # FOREMAN_JOB_TTL: how long a job is kept once it has ended.
+    # FOREMAN_JOB_TTL: how long a finished job is kept.
     job_ttl_s: float = 86_400.0
-    # FOREMAN_MAX_ATTEMPTS: how often a job is tried; a target that went away does not count.
+    # FOREMAN_MAX_ATTEMPTS: attempts per job; an unreachable target does not count.
     max_attempts: int = 3
-    # FOREMAN_POLL_INTERVAL: how often, at the least, a target that was away is looked for.
+    # FOREMAN_POLL_INTERVAL: the longest pause between probes of an unreachable target.
     poll_s: float = 30.0
-    # FOREMAN_KEEP_ALIVE: how long a model stays loaded where the caller does not say; -1: for good.
+    # FOREMAN_KEEP_ALIVE: how long a model stays loaded if the caller does not say; -1: forever.
     keep_alive: int | str = -1
-    # FOREMAN_WEBHOOK_SECRET: what state webhooks are signed with; empty: they are not.
+    # FOREMAN_WEBHOOK_SECRET: the key that signs state webhooks; empty: unsigned.
     webhook_secret: str = field(default="", repr=False)
-    # FOREMAN_ON_HANGUP: what becomes of a job whose caller hangs up: it goes on, or is cancelled.
+    # FOREMAN_ON_HANGUP: whether a job is continued or cancelled if its caller disconnects.
     cancels_on_hangup: bool = False
-    # FOREMAN_PER_TARGET: how many jobs a target does at once.
+    # FOREMAN_PER_TARGET: how many jobs run at once on a target.
     per_target: int = 1
-    # FOREMAN_HEAD_START: by how much a job for a model that is loaded counts as older than it is.
+    # FOREMAN_HEAD_START: how much older a job counts if its model is loaded.
     head_start_s: float = 300.0
-    # FOREMAN_JOB_TIMEOUT: how long one attempt may take.
+    # FOREMAN_JOB_TIMEOUT: the timeout of one attempt.
     timeout_s: float = 3_600.0
-    # FOREMAN_MAX_BODY: how large a request may be: pictures are part of it.
-    most_bytes: int = 64 * 1024 * 1024
+    # FOREMAN_MAX_BODY: the largest request body, images included.
+    max_body: int = 64 * 1024 * 1024
 
     @property
-    def seats(self) -> int:
-        """How many jobs run at once, on all targets together."""
+    def slots(self) -> int:
+        """How many jobs run at once on all targets."""
         return len(self.targets) * self.per_target
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> ForemanSettings:
-        """Read them; raises ConfigurationError with the name of what is wrong."""
+        """Read the settings; raises a ConfigurationError that names the wrong variable."""
         hangup = environment.get("FOREMAN_ON_HANGUP", "").strip() or ON_HANGUP[0]
         if hangup not in ON_HANGUP:
             raise ConfigurationError(
@@ -79,23 +79,23 @@ class ForemanSettings:
             per_target=whole_number(environment, "FOREMAN_PER_TARGET", cls.per_target, 1),
             head_start_s=_seconds(environment, "FOREMAN_HEAD_START", cls.head_start_s),
             timeout_s=_seconds(environment, "FOREMAN_JOB_TIMEOUT", cls.timeout_s),
-            most_bytes=size_in_bytes(size, "FOREMAN_MAX_BODY") if size else cls.most_bytes,
+            max_body=size_in_bytes(size, "FOREMAN_MAX_BODY") if size else cls.max_body,
         )
 
 
 def from_table(table: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the `[foreman]` table of a config file sets, by the names of the environment;
-    raises ConfigurationError.
+    """Convert the `[foreman]` table of a config file to environment variables; raises
+    ConfigurationError.
     """
     unknown = sorted(table.keys() - KEYS.keys())
     if unknown:
-        raise ConfigurationError(f"unknown key {unknown[0]!r}; there are: {', '.join(KEYS)}")
+        raise ConfigurationError(f"unknown key {unknown[0]!r}; the keys are: {', '.join(KEYS)}")
     found = {}
     for key, value in table.items():
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
-            value = ",".join(value)  # noqa: PLW2901 - as the environment has it
+            value = ",".join(value)  # noqa: PLW2901 - as in the environment
         if not isinstance(value, str | int | float) or isinstance(value, bool):
-            raise ConfigurationError(f"{key} is a text or a number, not {value!r}")
+            raise ConfigurationError(f"{key} is a string or a number, not {value!r}")
         found[KEYS[key]] = str(value)
     return found
 
@@ -103,23 +103,25 @@ def from_table(table: Mapping[str, Any]) -> dict[str, str]:
 def _targets(given: str) -> tuple[str, ...]:
     found = tuple(text.strip().rstrip("/") for text in given.split(",") if text.strip())
     if not found:
-        raise ConfigurationError(f"{URL} says where Ollama is, such as http://127.0.0.1:11434")
+        raise ConfigurationError(
+            f"set {URL} to the address of Ollama, such as http://127.0.0.1:11434"
+        )
     for url in found:
         if not _is_address(url):
-            # It may hold a password: it is not repeated.
+            # The value may hold a password: do not repeat it.
             raise ConfigurationError(
-                f"{URL} has addresses such as http://laptop:11434, with commas between, and "
-                "without a name or a password (FOREMAN_OLLAMA_TOKEN is for that)"
+                f"{URL} is a list of addresses such as http://laptop:11434, separated by commas, "
+                "without user names or passwords (use FOREMAN_OLLAMA_TOKEN)"
             )
     if len(set(found)) != len(found):
-        raise ConfigurationError(f"{URL} has the same address twice")
+        raise ConfigurationError(f"{URL} contains an address twice")
     return found
 
 
 def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        has_port = parts.port != 0  # raises where it is no number
+        has_port = parts.port != 0  # raises if it is not a number
     except ValueError:
         return False
     extra = not has_port or parts.query or parts.fragment or parts.username is not None
@@ -129,7 +131,9 @@ def _is_address(url: str) -> bool:
 def _token(given: str) -> str:
     token = given.strip()
     if token and not (token.isascii() and token.isprintable()):
-        raise ConfigurationError("FOREMAN_OLLAMA_TOKEN has characters that no header can have")
+        raise ConfigurationError(
+            "FOREMAN_OLLAMA_TOKEN contains characters that a header cannot have"
+        )
     return token
 
 
@@ -144,7 +148,7 @@ def _seconds(environment: Mapping[str, str], name: str, default: float) -> float
 
 
 def _keep_alive(given: str) -> int | str:
-    """Read it as Ollama does: seconds, or a duration; what is below zero is for good."""
+    """Read it as Ollama does: seconds or a duration; a negative value means forever."""
     text = given.strip()
     if not text:
         return ForemanSettings.keep_alive

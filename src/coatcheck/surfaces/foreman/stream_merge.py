@@ -1,7 +1,7 @@
-"""A stream folded into the one answer that it would have been without streaming.
+"""Merging a streamed response into the single response that it would be without streaming.
 
-Ollama streams lines of JSON, its OpenAI routes server-sent events; either way each piece adds to
-the text, and the last brings the counts. What was answered in one piece is taken as it is.
+Ollama streams lines of JSON, and its OpenAI routes stream server-sent events. Each piece adds to
+the text, and the last one has the counts. A response that was not streamed is used unchanged.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from coatcheck.relay.headers import value_of
+from coatcheck.relay.headers import find_header
 
 NDJSON = "application/x-ndjson"
 EVENTS = "text/event-stream"
 JSON = "application/json"
 
-# What is larger than this is not shown with its job: it is asked for by its own address.
+# Anything larger is not part of the job's view; it has a URL of its own.
 INLINE_BYTES = 256 * 1024
 _DATA = b"data:"
 _TEXTS = ("content", "thinking", "reasoning", "reasoning_content", "refusal")
@@ -25,41 +25,41 @@ Pieces = AsyncIterator[bytes]
 
 
 class MergedStream(NamedTuple):
-    """An answer: as one object, and its text alone."""
+    """A response as one object, and its text."""
 
-    result: Any  # None where nothing could be made of it
+    result: Any
     text: str
 
 
 def media_type_of(headers: Iterable[tuple[str, str]]) -> str:
-    """Return what an answer says it is."""
-    given = value_of(headers, "content-type") or JSON
+    """Return the media type of a response."""
+    given = find_header(headers, "content-type") or JSON
     return given.partition(";")[0].strip().lower()
 
 
-async def fold(pieces: Pieces, media_type: str) -> MergedStream:
-    """Fold an answer; raises ValueError where it is not what its media type says."""
+async def merge_stream(pieces: Pieces, media_type: str) -> MergedStream:
+    """Merge a response; raises ValueError if it does not match its media type."""
     if media_type not in (NDJSON, EVENTS):
         whole = json.loads(b"".join([piece async for piece in pieces]))
         return MergedStream(whole, _text_of(whole))
-    folding = _Events() if media_type == EVENTS else _Lines()
+    merger = _EventMerger() if media_type == EVENTS else _LineMerger()
     async for line in _lines(pieces):
-        folding.add(line)
-    whole = folding.whole
+        merger.add(line)
+    whole = merger.result
     return MergedStream(whole, _text_of(whole))
 
 
 async def _lines(pieces: Pieces) -> AsyncIterator[bytes]:
-    begun = b""
+    partial = b""
     async for piece in pieces:
-        *whole, begun = (begun + piece).split(b"\n")
-        for line in whole:
+        *complete, partial = (partial + piece).split(b"\n")
+        for line in complete:
             yield line.strip()
-    yield begun.strip()
+    yield partial.strip()
 
 
-def last_line_of(tail: bytes) -> dict[str, Any] | None:
-    """Return the last line of JSON in the end of a stream of such; None where it is none."""
+def parse_last_line(tail: bytes) -> dict[str, Any] | None:
+    """Parse the last line of a stream of JSON objects; None if it is not an object."""
     for line in reversed(tail.split(b"\n")):
         if line.strip():
             try:
@@ -70,12 +70,12 @@ def last_line_of(tail: bytes) -> dict[str, Any] | None:
     return None
 
 
-class _Lines:
-    """Ollama's own stream."""
+class _LineMerger:
+    """Merges Ollama's own stream."""
 
     def __init__(self) -> None:
         self._whole: dict[str, Any] = {}
-        self._texts = _Texts()
+        self._texts = _TextParts()
 
     def add(self, line: bytes) -> None:
         """Add a line."""
@@ -85,15 +85,15 @@ class _Lines:
         message, response = chunk.pop("message", None), chunk.pop("response", None)
         if message is not None:
             self._texts.add("message", message)
-            self._whole["message"] = None  # keeps its place
+            self._whole["message"] = None  # keeps its position
         if response is not None:
             self._texts.add("", {"response": response, "thinking": chunk.pop("thinking", None)})
             self._whole["response"] = None
         self._whole.update(chunk)
 
     @property
-    def whole(self) -> dict[str, Any]:
-        """All of it."""
+    def result(self) -> dict[str, Any]:
+        """The merged response."""
         found = dict(self._whole)
         if "message" in found:
             found["message"] = self._texts.joined("message")
@@ -102,34 +102,34 @@ class _Lines:
         return found
 
 
-class _Events:
-    """The stream of the OpenAI routes."""
+class _EventMerger:
+    """Merges the stream of the OpenAI routes."""
 
     def __init__(self) -> None:
         self._whole: dict[str, Any] = {}
         self._choices: dict[int, dict[str, Any]] = {}
-        self._texts = _Texts()
+        self._texts = _TextParts()
 
     def add(self, line: bytes) -> None:
-        """Add a line; what is no data says nothing."""
+        """Add a line; lines without data are ignored."""
         if not line.startswith(_DATA) or (data := line[len(_DATA) :].strip()) == b"[DONE]":
             return
         chunk = json.loads(data)
         for choice in chunk.pop("choices", None) or ():
             index = choice.get("index", 0)
-            kept = self._choices.setdefault(index, {"index": index})
+            merged = self._choices.setdefault(index, {"index": index})
             if (delta := choice.pop("delta", None)) is not None:
                 self._texts.add(f"{index}", delta)
-                kept["message"] = None
+                merged["message"] = None
             if (text := choice.pop("text", None)) is not None:
                 self._texts.add(f"{index} text", {"content": text})
-                kept["text"] = ""
-            kept.update({name: value for name, value in choice.items() if value is not None})
+                merged["text"] = ""
+            merged.update({name: value for name, value in choice.items() if value is not None})
         self._whole.update(chunk)
 
     @property
-    def whole(self) -> dict[str, Any]:
-        """All of it."""
+    def result(self) -> dict[str, Any]:
+        """The merged response."""
         if not self._choices:
             return dict(self._whole)
         choices = []
@@ -144,41 +144,43 @@ class _Events:
         return {**self._whole, "object": kind, "choices": choices}
 
 
-class _Texts:
-    """What grows from piece to piece: texts by their names, and calls of tools."""
+class _TextParts:
+    """Fields that grow from piece to piece: texts and tool calls, grouped by their owner."""
 
     def __init__(self) -> None:
         self._parts: dict[str, dict[str, list[str]]] = {}
         self._others: dict[str, dict[str, Any]] = {}
 
-    def add(self, place: str, said: dict[str, Any]) -> None:
-        """Add to a place what one piece says."""
-        parts = self._parts.setdefault(place, {})
-        others = self._others.setdefault(place, {})
-        for name, value in said.items():
+    def add(self, owner: str, fields: dict[str, Any]) -> None:
+        """Add the fields of one piece."""
+        parts = self._parts.setdefault(owner, {})
+        others = self._others.setdefault(owner, {})
+        for name, value in fields.items():
             if isinstance(value, str) and name in (*_TEXTS, "response"):
                 parts.setdefault(name, []).append(value)
             elif name == "tool_calls" and isinstance(value, list):
-                _add_calls(others.setdefault(name, []), value)
+                _add_tool_calls(others.setdefault(name, []), value)
             elif value is not None:
                 others[name] = value
 
-    def joined(self, place: str) -> dict[str, Any]:
-        """Return all that was said in a place."""
-        texts = {name: "".join(parts) for name, parts in self._parts.get(place, {}).items()}
-        return {**self._others.get(place, {}), **texts}
+    def joined(self, owner: str) -> dict[str, Any]:
+        """Return the merged fields of an owner."""
+        texts = {name: "".join(parts) for name, parts in self._parts.get(owner, {}).items()}
+        return {**self._others.get(owner, {}), **texts}
 
 
-def _add_calls(calls: list[Any], said: list[Any]) -> None:
-    """Add calls of tools: whole ones, or those with an index whose arguments come in pieces."""
-    for call in said:
+def _add_tool_calls(calls: list[Any], added: list[Any]) -> None:
+    """Add tool calls: complete ones, or indexed ones whose arguments come in pieces."""
+    for call in added:
         index = call.get("index") if isinstance(call, dict) else None
-        begun = next((each for each in calls if index is not None and each["index"] == index), None)
-        if begun is None:
+        existing = next(
+            (each for each in calls if index is not None and each["index"] == index), None
+        )
+        if existing is None:
             calls.append(call)
             continue
         more = (call.get("function") or {}).get("arguments") or ""
-        function = begun.setdefault("function", {})
+        function = existing.setdefault("function", {})
         function["arguments"] = (function.get("arguments") or "") + more
 
 

@@ -1,8 +1,8 @@
-"""A job as its document shows it: state, result, and references to what it has left behind.
+"""The document's view of a job: state, result, and references to its artifacts.
 
-The result is Ollama's own answer, in one piece also where it was streamed. What is larger than 256
-KB is not shown with its job but has an address: the text of the answer as the artifact
-`completion`, the whole answer as `response`.
+The result is Ollama's own response, merged if it was streamed. Anything larger than 256 KB is not
+part of the view but has a URL: the text of the response is the artifact `completion`, the whole
+response is `response`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from coatcheck.model.payload import is_reference
 from coatcheck.model.state import State
 from coatcheck.relay.call import BODY, StoredResponse
 from coatcheck.relay.credentials import CallEncryption
-from coatcheck.relay.replay import answer_binding
+from coatcheck.relay.replay import response_binding
+from coatcheck.relay.upstream import one_chunk
 from coatcheck.surfaces.foreman.constants import MODEL, state_of
 from coatcheck.surfaces.foreman.stream_merge import (
     INLINE_BYTES,
     JSON,
     MergedStream,
-    fold,
     media_type_of,
+    merge_stream,
 )
 
 COMPLETION, RESPONSE = "completion", "response"
@@ -37,7 +38,7 @@ Stream = Callable[[Artifact], Awaitable[AsyncIterator[bytes]]]
 
 
 class ArtifactReference(NamedTuple):
-    """Something that a job has left behind."""
+    """An artifact of a job."""
 
     name: str
     content_type: str
@@ -45,44 +46,44 @@ class ArtifactReference(NamedTuple):
 
 
 class ForemanOutcome(NamedTuple):
-    """What a job that is done has to show."""
+    """The result and the artifacts of a job that is done."""
 
-    result: Any  # None where it is too large
+    result: Any  # None if it is too large
     artifacts: list[ArtifactReference]
 
 
-async def outcome_of(job: Job, stream: Stream, secrecy: CallEncryption) -> ForemanOutcome | None:
-    """Read what a job has answered; None where it has not, or nothing can be made of it."""
+async def read_outcome(
+    job: Job, stream: Stream, encryption: CallEncryption
+) -> ForemanOutcome | None:
+    """Read the outcome of a job; None if it has none, or its response cannot be parsed."""
     if job.state is not State.SUCCEEDED or job.result is None or is_reference(job.result):
         return None
-    answer = secrecy.opened(StoredResponse.model_validate_json(job.result), answer_binding(job))
+    stored = StoredResponse.model_validate_json(job.result)
+    response = encryption.decrypt_response(stored, response_binding(job))
     try:
-        folded = await _folded(job, answer, stream)
+        merged = await _merge(job, response, stream)
     except ValueError:
         return None
-    whole = json.dumps(folded.result, ensure_ascii=False, separators=(",", ":")).encode()
-    completion = ArtifactReference(COMPLETION, TEXT, folded.text.encode("utf-8", "replace"))
+    whole = json.dumps(merged.result, ensure_ascii=False, separators=(",", ":")).encode()
+    completion = ArtifactReference(COMPLETION, TEXT, merged.text.encode("utf-8", "replace"))
     if len(whole) <= INLINE_BYTES:
-        return ForemanOutcome(folded.result, [completion])
+        return ForemanOutcome(merged.result, [completion])
     return ForemanOutcome(None, [completion, ArtifactReference(RESPONSE, JSON, whole)])
 
 
-async def _folded(job: Job, answer: StoredResponse, stream: Stream) -> MergedStream:
-    media = media_type_of(answer.headers)
-    if not answer.artifact:
-        return await fold(_once(b"" if answer.body is None else answer.body.content), media)
+async def _merge(job: Job, response: StoredResponse, stream: Stream) -> MergedStream:
+    media = media_type_of(response.headers)
+    if not response.artifact:
+        content = b"" if response.body is None else response.body.content
+        return await merge_stream(one_chunk(content), media)
     for artifact in job.artifacts:
         if artifact.name == BODY:
-            return await fold(await stream(artifact), media)
-    raise BlobGone(f"the answer of job {job.id} is not there any more")
-
-
-async def _once(content: bytes) -> AsyncIterator[bytes]:
-    yield content
+            return await merge_stream(await stream(artifact), media)
+    raise BlobGone(f"the response of job {job.id} no longer exists")
 
 
 def job_view(job: Job, outcome: ForemanOutcome | None) -> dict[str, Any]:
-    """Write a job."""
+    """Return the view of a job."""
     return {
         "job_id": job.public_id,
         "state": state_of(job),
@@ -97,27 +98,27 @@ def job_view(job: Job, outcome: ForemanOutcome | None) -> dict[str, Any]:
 
 
 def outcome_view(job: Job, outcome: ForemanOutcome | None) -> dict[str, Any]:
-    """Write what a job has to show; null where it has not."""
+    """Return the view of an outcome; null if there is none."""
     if outcome is None:
         return {"result": None, "artifacts": None}
-    listed = [artifact_view(job, left) for left in outcome.artifacts]
+    listed = [artifact_view(job, artifact) for artifact in outcome.artifacts]
     return {"result": outcome.result, "artifacts": listed}
 
 
-def artifact_view(job: Job, left: ArtifactReference) -> dict[str, Any]:
-    """Write a reference to what a job has left behind, and the thing itself where it is small."""
-    is_small = len(left.content) <= INLINE_BYTES
+def artifact_view(job: Job, artifact: ArtifactReference) -> dict[str, Any]:
+    """Return the reference to an artifact, with its content if it is small."""
+    is_small = len(artifact.content) <= INLINE_BYTES
     return {
-        "name": left.name,
-        "content_type": left.content_type,
-        "size": len(left.content),
-        "inline": left.content.decode() if is_small else None,
-        "url": f"/jobs/{job.public_id}/artifacts/{left.name}",
+        "name": artifact.name,
+        "content_type": artifact.content_type,
+        "size": len(artifact.content),
+        "inline": artifact.content.decode() if is_small else None,
+        "url": f"/jobs/{job.public_id}/artifacts/{artifact.name}",
     }
 
 
 def error_of(job: Job) -> str | None:
-    """Return what went wrong last, also of a job that is tried again; None where nothing did."""
+    """Return the last error, even of a job that is retried; None if there was none."""
     if job.state is State.SUCCEEDED:
         return None
     if job.error is not None:

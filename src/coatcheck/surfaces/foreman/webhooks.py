@@ -1,8 +1,8 @@
-"""State webhooks: a call at every change of a job's state, in the words of its document.
+"""State webhooks: a delivery at every change of a job's state, in the document's format.
 
-The body says all there is to say, so nobody has to ask back; what it cannot hold has an address. It
-is signed with a secret that the operator sets. A call that is not taken is tried again, five times
-in all over a minute and a half, then dropped: whoever missed it asks for the job.
+The body holds the whole state of the job; a result that is too large has a URL. It is signed with a
+secret that the operator sets. A delivery is attempted five times over a minute and a half, then
+dropped: a receiver that missed it fetches the job.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ from coatcheck.surfaces.foreman.constants import (
     MODEL,
     QUEUED,
     SURFACE,
-    told_by,
-    word_after,
+    state_after,
+    state_set_by,
 )
-from coatcheck.surfaces.foreman.views import error_of, outcome_of, outcome_view
+from coatcheck.surfaces.foreman.views import error_of, outcome_view, read_outcome
 
 SIGNATURE = "X-Foreman-Signature"
 SCHEDULE_S = (0, 1, 4, 15, 60)
-# Of these a job's own endpoint hears; that it was claimed changes nothing in these words.
+# The events sent to a job's own endpoint; a claim alone changes no state of the document.
 EVENTS = tuple(f"{PREFIX}{what}" for what in ("queued", PHASE, "succeeded", "failed", "cancelled"))
-# How far back the state before is looked for.
-_LOOKED_BACK = 20
+# How many earlier events are read to find the previous state.
+_EARLIER_EVENTS = 20
 
 
 class ForemanWebhookFormat:
-    """How state webhooks look."""
+    """The format of state webhooks."""
 
     surface = SURFACE
     schedule_s = SCHEDULE_S
 
-    def __init__(self, secret: str, secrecy: Callable[[], CallEncryption]) -> None:
+    def __init__(self, secret: str, encryption: Callable[[], CallEncryption]) -> None:
         self._secret = secret
-        self._secrecy = secrecy
+        self._encryption = encryption
 
     async def word(
-        self, job: Job, delivery: WebhookDelivery, told: FormatContext
+        self, job: Job, delivery: WebhookDelivery, context: FormatContext
     ) -> FormattedWebhook | None:
-        """Say what is sent; None where the state is the one before."""
-        state = told_by(_event_of(delivery))
-        previous = word_after(await told.events_before(delivery, _LOOKED_BACK))
+        """Format a delivery; None if the state did not change."""
+        state = state_set_by(_event_of(delivery))
+        previous = state_after(await context.events_before(delivery, _EARLIER_EVENTS))
         if state is None or state == previous:
             return None
         outcome = None
         if state == DONE:
-            outcome = await outcome_of(job, told.stream, self._secrecy())
-        said: dict[str, Any] = {
+            outcome = await read_outcome(job, context.stream, self._encryption())
+        payload: dict[str, Any] = {
             "job_id": job.public_id,
             "state": state,
             "previous_state": previous,
@@ -69,10 +69,10 @@ class ForemanWebhookFormat:
             "error": error_of(job) if state in (QUEUED, FAILED) else None,
             **outcome_view(job, outcome),
         }
-        body = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
-        return FormattedWebhook(body, self._signed(body))
+        body = json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
+        return FormattedWebhook(body, self._sign(body))
 
-    def _signed(self, body: bytes) -> dict[str, str]:
+    def _sign(self, body: bytes) -> dict[str, str]:
         if not self._secret:
             return {}
         return {SIGNATURE: hmac.new(self._secret.encode(), body, hashlib.sha256).hexdigest()}

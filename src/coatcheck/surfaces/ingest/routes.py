@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from coatcheck.documents.fields import Name
+from coatcheck.documents.schema import schema_of
 from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
     TRACEPARENT,
@@ -13,65 +15,30 @@ from coatcheck.http.endpoint import (
     as_json,
     ref,
 )
-from coatcheck.http.json_schema import COUNT, NAME, TEXT, TIME, listed, maybe, whole
 from coatcheck.http.request.query import MAX_PAGE
 from coatcheck.surfaces.ingest.constants import KIND, LONGEST_NAME, MOST_FILES
+from coatcheck.surfaces.ingest.documents import (
+    CollectionPage,
+    DocumentPage,
+    IngestedDocument,
+    SearchResults,
+)
 from coatcheck.surfaces.ingest.handlers import IngestHandlers
 from coatcheck.surfaces.ingest.index.base import LONGEST_QUERY, MOST_RESULTS, Mode
 from coatcheck.surfaces.ingest.intake import IngestRequest
 from coatcheck.surfaces.ingest.submit import ingest
 
 TAG = "documents"
-_METADATA: Schema = {"type": "object", "additionalProperties": TEXT}
-_LINKS: Schema = {"type": "object", "additionalProperties": TEXT}
-_COLLECTION = whole(
-    {
-        "name": NAME,
-        "documents": COUNT,
-        "passages": COUNT,
-        "embedder": TEXT,
-        "dimensions": COUNT,
-        "created_at": TIME,
-        "links": _LINKS,
-    }
-)
-_DOCUMENT = whole(
-    {
-        "id": TEXT,
-        "collection": NAME,
-        "name": TEXT,
-        "title": TEXT,
-        "format": TEXT,
-        "language": maybe(TEXT),
-        "sha256": TEXT,
-        "size": COUNT,
-        "passages": COUNT,
-        "metadata": _METADATA,
-        "created_at": TIME,
-        "updated_at": TIME,
-        "links": _LINKS,
-    }
-)
-_FOUND = whole(
-    {
-        "text": TEXT,
-        "score": {"type": "number"},
-        "page": maybe(COUNT),
-        "start": COUNT,
-        "end": COUNT,
-        "headings": listed(TEXT),
-        "document": whole({"id": TEXT, "name": TEXT, "title": TEXT, "metadata": _METADATA}),
-    }
-)
 _FORM: Schema = {
     "type": "object",
     "properties": {
         "files": {
-            **listed({"type": "string", "format": "binary"}),
+            "type": "array",
+            "items": {"type": "string", "format": "binary"},
             "minItems": 1,
             "maxItems": MOST_FILES,
         },
-        "collection": NAME,
+        "collection": schema_of(Name),
         "metadata": {"type": "string", "description": "A JSON object of texts."},
         "name": {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME},
     },
@@ -81,7 +48,7 @@ _FORM: Schema = {
 _PREFER = Parameter(
     "Prefer",
     "`wait=N` waits up to N seconds for the result, `respond-async` answers at once (RFC 7240).",
-    TEXT,
+    {"type": "string"},
     location="header",
 )
 _A_JOB = as_json(ref("Job"))
@@ -138,11 +105,7 @@ def _collections(calls: IngestHandlers) -> list[Endpoint]:
             "listCollections",
             "List collections",
             TAG,
-            {
-                200: EndpointResponse(
-                    "All, by name.", as_json(whole({"collections": listed(_COLLECTION)}))
-                )
-            },
+            {200: EndpointResponse("All, by name.", as_json(schema_of(CollectionPage)))},
             kind=KIND,
         ),
         Endpoint(
@@ -155,7 +118,7 @@ def _collections(calls: IngestHandlers) -> list[Endpoint]:
             {
                 200: EndpointResponse(
                     "A page of documents, by name.",
-                    as_json(whole({"documents": listed(_DOCUMENT), "next_cursor": maybe(TEXT)})),
+                    as_json(schema_of(DocumentPage)),
                 )
             },
             error_statuses=(404,),
@@ -176,11 +139,7 @@ def _collections(calls: IngestHandlers) -> list[Endpoint]:
             "searchCollection",
             "Find passages of a collection",
             TAG,
-            {
-                200: EndpointResponse(
-                    "Passages, best first.", as_json(whole({"results": listed(_FOUND)}))
-                )
-            },
+            {200: EndpointResponse("Passages, best first.", as_json(schema_of(SearchResults)))},
             error_statuses=(404, 409),
             parameters=(
                 Parameter(
@@ -198,7 +157,10 @@ def _collections(calls: IngestHandlers) -> list[Endpoint]:
                     "filter",
                     "Only documents with this in their metadata, as key:value; several must all "
                     "be there.",
-                    listed({"type": "string", "pattern": r"^[^:\u0000]+:[^\u0000]*$"}),
+                    {
+                        "type": "array",
+                        "items": {"type": "string", "pattern": r"^[^:\u0000]+:[^\u0000]*$"},
+                    },
                     repeated=True,
                 ),
                 Parameter(
@@ -221,7 +183,7 @@ def _documents(calls: IngestHandlers) -> list[Endpoint]:
             "getDocument",
             "Look at a document",
             TAG,
-            {200: EndpointResponse("What is known of it.", as_json(_DOCUMENT))},
+            {200: EndpointResponse("What is known of it.", as_json(schema_of(IngestedDocument)))},
             error_statuses=(404,),
             kind=KIND,
         ),

@@ -1,1 +1,1 @@
-"""The proxy: rules in the config file make endpoints of other services durable."""
+"""The proxy surface: rules in the config file make endpoints of other services durable."""

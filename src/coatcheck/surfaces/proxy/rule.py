@@ -1,12 +1,16 @@
-"""A rule: which calls are handed on, where to, and what was agreed about them."""
+"""Proxy rules: which calls are forwarded, to which service, and with which options.
+
+A rule matches a method and a path, `POST /reports/*`. `*` stands for a whole segment: in the middle
+for one, at the end for everything below. Paths are compared decoded, as they are routed.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.routes import ENDPOINTS
@@ -14,21 +18,95 @@ from coatcheck.model.duration import milliseconds
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.relay.handler import CallTerms, OnHangup
 from coatcheck.relay.intake import IntakeOptions
-from coatcheck.surfaces.proxy.pattern import ANY, RoutePattern
 
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+ANY = "*"
 SURFACE = "proxy"
 PREFIX = "proxy."
-# May be made twice, as HTTP itself has it (RFC 9110, 9.2.2).
+# Idempotent as HTTP defines it (RFC 9110, 9.2.2).
 IDEMPOTENT = frozenset({"GET", "PUT", "DELETE", "OPTIONS"})
 MAX_WAIT_S = 3600.0
-# The canonical API's own, and its pages'.
+# First segments of the canonical API and its pages.
 RESERVED = frozenset({*(each.path.split("/")[1] for each in ENDPOINTS), "ui", "mcp"})
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_SEGMENT = re.compile(r"[A-Za-z0-9._~!$&'()+,;=:@-]+")
+
+
+class RoutePattern(NamedTuple):
+    """A method, and the segments of a path."""
+
+    method: str
+    segments: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str, what: str) -> RoutePattern:
+        """Parse a pattern; raises ConfigurationError. `what` names it in errors."""
+        method, space, path = text.partition(" ")
+        if not space or method not in METHODS or not path.startswith("/"):
+            raise ConfigurationError(
+                f"{what}: {text!r} is not a method and a path, such as POST /reports/*; the "
+                f"methods are {', '.join(METHODS)} (GET includes HEAD)"
+            )
+        segments = tuple(path[1:].split("/")) if path != "/" else ()
+        for segment in segments:
+            if segment != ANY and (not _SEGMENT.fullmatch(segment) or segment in (".", "..")):
+                raise ConfigurationError(
+                    f"{what}: {text!r} has the segment {segment!r}; a segment is *, or letters, "
+                    "digits and - . _ ~ ! $ & ' ( ) + , ; = : @"
+                )
+        return cls(method, segments)
+
+    def __str__(self) -> str:
+        return f"{self.method} /{'/'.join(self.segments)}"
+
+    @property
+    def route(self) -> str:
+        """The path in the router's syntax."""
+        *first, last = self.segments or ("",)
+        parts = [f"{{s{n}}}" if each == ANY else each for n, each in enumerate(first)]
+        return "/" + "/".join([*parts, "{rest:path}" if last == ANY else last])
+
+    def matches(self, method: str, path: str) -> bool:
+        """Return whether a call matches; `path` is as it was written, with its query."""
+        if method != self.method and (method, self.method) != ("HEAD", "GET"):
+            return False
+        decoded = unquote(path.partition("?")[0])
+        return _match(self.segments, decoded[1:].split("/") if decoded != "/" else [])
+
+    def overlaps(self, other: RoutePattern) -> bool:
+        """Return whether some call matches both patterns."""
+        return self.method == other.method and _overlap(self.segments, other.segments)
+
+
+def _match(pattern: Sequence[str], segments: Sequence[str]) -> bool:
+    for number, wanted in enumerate(pattern):
+        if wanted == ANY and number == len(pattern) - 1:
+            return len(segments) > number
+        if number >= len(segments):
+            return False
+        if wanted == ANY:
+            if not segments[number]:
+                return False
+        elif wanted != segments[number]:
+            return False
+    return len(segments) == len(pattern)
+
+
+def _overlap(one: Sequence[str], other: Sequence[str]) -> bool:
+    for number in range(max(len(one), len(other))):
+        ends = [len(each) == number + 1 and each[number] == ANY for each in (one, other)]
+        if any(ends):  # matches everything below, if the other has at least one segment here
+            return len(one) > number and len(other) > number
+        if number >= min(len(one), len(other)):
+            return False
+        if ANY not in (one[number], other[number]) and one[number] != other[number]:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One `[[proxy]]` of the config file."""
+    """One `[[proxy]]` table of the config file."""
 
     match: RoutePattern
     target: str
@@ -52,7 +130,7 @@ class Rule:
 
     @property
     def terms(self) -> CallTerms:
-        """What was agreed about its calls."""
+        """The options of its calls."""
         return CallTerms(
             self.kind,
             SURFACE,
@@ -64,8 +142,8 @@ class Rule:
         )
 
     @property
-    def keeps(self) -> IntakeOptions:
-        """What of its requests is kept."""
+    def intake(self) -> IntakeOptions:
+        """The options for storing its requests."""
         return IntakeOptions(
             self.kind,
             headers=self.headers,
@@ -75,20 +153,19 @@ class Rule:
 
 
 def read_rules(tables: Sequence[Mapping[str, Any]]) -> list[Rule]:
-    """Read the rules; raises ConfigurationError that says which one is wrong, and how."""
+    """Read the rules; raises a ConfigurationError that names the wrong one."""
     rules: list[Rule] = []
     for number, table in enumerate(tables, 1):
         rule = _read(table, f"[[proxy]] {number}")
         for other in rules:
             if other.match.overlaps(rule.match):
                 raise ConfigurationError(
-                    f"[[proxy]] {number}: {rule.match} overlaps with {other.match}; one call needs "
-                    "one rule"
+                    f"[[proxy]] {number}: {rule.match} overlaps with {other.match}; a call must "
+                    "match one rule only"
                 )
             if other.name == rule.name:
                 raise ConfigurationError(
-                    f"[[proxy]] {number}: there is a rule {rule.name!r} already; give it another "
-                    "name"
+                    f"[[proxy]] {number}: there is already a rule {rule.name!r}; set another name"
                 )
         rules.append(rule)
     return rules
@@ -98,11 +175,11 @@ def _read(table: Mapping[str, Any], what: str) -> Rule:
     unknown = sorted(table.keys() - _READERS.keys() - {"match"})
     if unknown:
         known = ", ".join(sorted((*_READERS, "match")))
-        raise ConfigurationError(f"{what}: unknown key {unknown[0]!r}; there are: {known}")
+        raise ConfigurationError(f"{what}: unknown key {unknown[0]!r}; the keys are: {known}")
     for needed in ("match", "target"):
         if needed not in table:
             raise ConfigurationError(f"{what}: {needed} is missing")
-    match = RoutePattern.read(_text(table["match"], f"{what}: match"), f"{what}: match")
+    match = RoutePattern.parse(_text(table["match"], f"{what}: match"), f"{what}: match")
     _check_reserved(match, what)
     values: dict[str, Any] = {"name": _slug(match), "repeatable": match.method in IDEMPOTENT}
     for key, value in table.items():
@@ -116,7 +193,7 @@ def _check_reserved(match: RoutePattern, what: str) -> None:
     first = match.segments[0] if match.segments else ""
     if first in RESERVED:
         raise ConfigurationError(
-            f"{what}: match: /{first} belongs to Coatcheck's own API; no rule can be for it"
+            f"{what}: match: /{first} belongs to Coatcheck's own API; use another path"
         )
 
 
@@ -125,14 +202,14 @@ def _slug(match: RoutePattern) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", "-".join(words))[:80]
 
 
-# --- how each key is read
+# --- readers of the keys
 
 Reader = Callable[[Any, str], Any]
 
 
 def _text(value: Any, what: str) -> str:
     if not isinstance(value, str) or not value:
-        raise ConfigurationError(f"{what} is a text, not {value!r}")
+        raise ConfigurationError(f"{what} is a string, not {value!r}")
     return value
 
 
@@ -143,14 +220,14 @@ def _name(value: Any, what: str) -> str:
 
 
 def _target(value: Any, what: str) -> str:
-    wrong = f"{what}: {value!r} is not the address of a service, such as http://127.0.0.1:9000"
+    wrong = f"{what}: {value!r} is not a service's address, such as http://127.0.0.1:9000"
     try:
         parts = urlsplit(_text(value, what))
         fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         raise ConfigurationError(wrong) from None
     if parts.username is not None or parts.password is not None:
-        raise ConfigurationError(f"{what}: an address holds no name and no password")
+        raise ConfigurationError(f"{what}: the address must not contain a user name or a password")
     if not fits or parts.query or parts.fragment or not value.isascii() or " " in value:
         raise ConfigurationError(wrong)
     return str(value).rstrip("/")
@@ -200,7 +277,7 @@ def _header_names(value: Any, what: str) -> frozenset[str]:
         isinstance(each, str) and _HEADER.fullmatch(each) for each in value
     )
     if not fits:
-        raise ConfigurationError(f"{what} is a list of headers' names, not {value!r}")
+        raise ConfigurationError(f"{what} is a list of header names, not {value!r}")
     return frozenset(each.lower() for each in value)
 
 

@@ -1,4 +1,4 @@
-"""The surface itself: a kind and a call for each rule."""
+"""The proxy surface: one kind and one endpoint for each rule."""
 
 from __future__ import annotations
 
@@ -10,51 +10,59 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.app import App
-from coatcheck.errors import Fail
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.engine.submit.submitter import Submitted
+from coatcheck.errors import Fail, NotFound
+from coatcheck.http.auth.caller import tenant_of
 from coatcheck.http.endpoint import (
     ANY,
     IDEMPOTENCY_KEY,
     TRACEPARENT,
     Endpoint,
     EndpointResponse,
+    Handler,
     as_json,
     ref,
 )
+from coatcheck.http.jobs.handlers import job_response
 from coatcheck.http.surfaces.base import OptionalPart, Surface
+from coatcheck.http.surfaces.submit import submit_idempotent
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
 from coatcheck.model.options import SurfaceOptions
 from coatcheck.relay.call import StoredCall, StoredResponse
-from coatcheck.relay.credentials import CallEncryption
-from coatcheck.relay.fork import forks_of
-from coatcheck.relay.handler import KEEP_S, relay_call
+from coatcheck.relay.credentials import OWNER, CallEncryption, fork_input_for
+from coatcheck.relay.handler import STORE_S, relay_call
+from coatcheck.relay.headers import Pairs
 from coatcheck.relay.http_upstream import HttpUpstream
-from coatcheck.relay.intake import leads_elsewhere
+from coatcheck.relay.intake import caller_headers, has_dot_segment, store_request
+from coatcheck.relay.replay import replay_response
+from coatcheck.relay.responder import Responder, ResponderOptions, read_caller_wait
 from coatcheck.settings import Settings
-from coatcheck.surfaces.proxy.handlers import ProxyHandlers
-from coatcheck.surfaces.proxy.rule import SURFACE, Rule
+from coatcheck.surfaces.proxy.rule import RESERVED, SURFACE, Rule
 from coatcheck.worker.steps.context import Context
 
-# Beyond what a call and keeping its answer may take: to fetch its body. The worker's own timer is a
-# net below; it must not strike while a call is under way that must not be made twice.
-SPARE_S = 600.0
-REACH_S = 2.0
+# Time to fetch the request body, beyond the call itself and storing its response. The worker's
+# timeout is a safety net: it must not end a call in progress that is not repeatable.
+EXTRA_S = 600.0
+CONNECT_S = 2.0
 
 
 class ProxySurface(Surface):
-    """Endpoints of other services, each by a rule."""
+    """Endpoints of other services, each defined by a rule."""
 
     name = SURFACE
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = rules
-        self._secrecy = CallEncryption()
-        self._calls = ProxyHandlers(self._secrecy)
-        self.endpoints = [_endpoint(rule, self._calls) for rule in rules]
+        self._encryption = CallEncryption()
+        self._responder = Responder(self._encryption)
+        self.endpoints = [_build_endpoint(rule, self._handler(rule)) for rule in rules]
 
     def configure(self, settings: Settings) -> None:
-        """Take the pepper, under which secrets are sealed."""
-        self._secrecy.configure(settings)
+        """Configure the encryption of secrets."""
+        self._encryption.configure(settings)
 
     def declare(self, app: App) -> None:
         """Declare a kind for each rule."""
@@ -62,65 +70,93 @@ class ProxySurface(Surface):
             app.job(
                 rule.kind,
                 retries=rule.retries,
-                timeout=rule.timeout_s + KEEP_S + SPARE_S,
+                timeout=rule.timeout_s + STORE_S + EXTRA_S,
                 on_lost="requeue" if rule.repeatable else "fail",
                 queue=rule.kind,
                 keep_succeeded=rule.keep_s,
                 keep_failed=rule.keep_s,
                 concurrency=rule.concurrency,
                 surface=SurfaceOptions(
-                    fork_input=forks_of(StoredCall, lambda: self._secrecy, SURFACE)
+                    fork_input=fork_input_for(StoredCall, lambda: self._encryption, SURFACE)
                 ),
-            )(_handler(rule, self._secrecy))
+            )(_build_job_handler(rule, self._encryption))
 
     def optional_parts(self) -> Iterable[OptionalPart]:
-        """Say which rules there are, and whether their targets can be reached."""
+        """List the rules, and whether their upstreams can be reached."""
         for rule in self._rules:
-            said = f"{rule.match} is handed on to {rule.target} ({rule.kind})"
-            why = _why_unreachable(rule.target)
-            if why is None:
-                yield OptionalPart(said)
+            description = f"{rule.match} is forwarded to {rule.target} ({rule.kind})"
+            error = _connection_error(rule.target)
+            if error is None:
+                yield OptionalPart(description)
             else:
                 advice = "start it, or correct the rule; its jobs wait until it can be reached"
-                yield OptionalPart(f"{said}, which cannot be reached: {why}", advice)
+                yield OptionalPart(f"{description}, which cannot be reached: {error}", advice)
 
     async def result(self, request: Request, job: Job) -> Response | None:
-        """Answer as the target did."""
-        return await self._calls.result(request, job)
+        """Replay the upstream's response."""
+        return await replay_response(request.app.state.engine, request, job, self._encryption)
 
     def check_reader(self, request: Request, job: Job) -> None:
-        """Raise NotFound unless a request comes with the credential that the call came with."""
-        self._calls.check_reader(request, job)
+        """Raise NotFound unless a request has the credential that the call came with."""
+        engine: Engine = request.app.state.engine
+        pairs = caller_headers(request, engine)
+        if not self._encryption.is_owner(job.labels.get(OWNER), pairs):
+            raise NotFound(f"there is no job {job.id}")
+
+    def _handler(self, rule: Rule) -> Handler:
+        async def forward(request: Request) -> Response:
+            """Forward a call to the rule's upstream, as a job: the response if it comes in time,
+            otherwise a 202.
+            """
+            if request.scope["path"].split("/")[1] in RESERVED:
+                raise NotFound("there is nothing at this address")
+            engine: Engine = request.app.state.engine
+            stored = await store_request(
+                request, engine, tenant_of(request), rule.intake, self._encryption
+            )
+
+            async def submit(submission: Submission) -> Submitted:
+                submission = submission._replace(surface=SURFACE)
+                return await submit_idempotent(request, submission, stored.fingerprint)
+
+            def accepted(job: Job, headers: Pairs) -> Response:
+                location = {"Location": f"/v1/jobs/{job.id}", "Coatcheck-Job": job.id}
+                return job_response(engine, job, 202, {**location, **dict(headers)})
+
+            wait = read_caller_wait(request, rule.wait_s)
+            options = ResponderOptions(accepted, on_hangup=rule.on_hangup)
+            return await self._responder.respond(request, engine, stored, submit, wait, options)
+
+        return forward
 
 
-def _handler(
-    rule: Rule, secrecy: CallEncryption
+def _build_job_handler(
+    rule: Rule, encryption: CallEncryption
 ) -> Callable[[Context, StoredCall], Awaitable[StoredResponse]]:
     upstream, terms = HttpUpstream(rule.target), rule.terms
 
-    async def hand_on(ctx: Context, call: StoredCall) -> StoredResponse:
-        # A job can also be submitted by hand: it reaches what the rule is for, and nothing else.
-        if not rule.match.matches(call.method, call.path) or leads_elsewhere(
-            unquote(call.path.partition("?")[0])
-        ):
-            raise Fail("not-for-this-rule", f"the rule {rule.name} is for {rule.match} only")
-        return await relay_call(ctx, call, upstream, terms, secrecy)
+    async def forward(ctx: Context, call: StoredCall) -> StoredResponse:
+        # A client can also submit the job itself: it reaches what the rule matches, nothing else.
+        path = unquote(call.path.partition("?")[0])
+        if not rule.match.matches(call.method, call.path) or has_dot_segment(path):
+            raise Fail("not-for-this-rule", f"the rule {rule.name} matches {rule.match} only")
+        return await relay_call(ctx, call, upstream, terms, encryption)
 
-    return hand_on
+    return forward
 
 
-def _endpoint(rule: Rule, calls: ProxyHandlers) -> Endpoint:
+def _build_endpoint(rule: Rule, handler: Handler) -> Endpoint:
     return Endpoint(
         rule.match.method,
         rule.match.route,
-        calls.by(rule),
+        handler,
         f"proxy.{rule.name}",
-        f"Handed on: {rule.match}",
+        f"Forward {rule.match}",
         "proxy",
         {
-            200: EndpointResponse("What the target has answered, whatever its status.", {ANY: {}}),
+            200: EndpointResponse("The upstream's response, whatever its status.", {ANY: {}}),
             202: EndpointResponse(
-                "It takes longer: come back for the answer.",
+                "The response takes longer than the caller waits; fetch it from the job.",
                 as_json(ref("Job")),
                 ("Location", "Retry-After", "Preference-Applied"),
             ),
@@ -133,11 +169,11 @@ def _endpoint(rule: Rule, calls: ProxyHandlers) -> Endpoint:
     )
 
 
-def _why_unreachable(target: str) -> str | None:
+def _connection_error(target: str) -> str | None:
     parts = urlsplit(target)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        with socket.create_connection((parts.hostname or "", port), REACH_S):
+        with socket.create_connection((parts.hostname or "", port), CONNECT_S):
             return None
     except OSError as error:
         return error.strerror or "no answer in time"

@@ -100,7 +100,7 @@ class WaitConformance(Conformance):
         assert await job_of(store, lease) == before
         assert await store.jobs.list_steps(TENANT, lease.job_id) == []
 
-    async def test_a_job_that_waits_is_cancelled_at_once(self, store: Store, worker: str) -> None:
+    async def test_a_prefetched_job_is_cancelled_at_once(self, store: Store, worker: str) -> None:
         """And what it waited for wakes it no more."""
         lease = await run_job(store)
         await settle(store, lease, Waiting(NOW + 9, (("event:0:go",),)))

@@ -111,6 +111,7 @@ class ProcessRunner:
         self._waiting: deque[Execution] = deque()
         self._requests: set[asyncio.Task[Any]] = set()  # requests in progress
         self._pause_s = FIRST_PAUSE_S
+        self._warm_started = False
         self._closing = False
         self._process_ended = asyncio.Event()
         self._loop = new_loop()
@@ -151,10 +152,15 @@ class ProcessRunner:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._guard = OrphanGuard()
-        for confined in islice(cycle(self._kinds), self._warm):
-            self._loop.call_soon(self._spawn, confined)
+        self._loop.call_soon(self._start_warm)
         self._loop.run_forever()
         self._loop.close()
+
+    def _start_warm(self) -> None:
+        for confined in islice(cycle(self._kinds), self._warm):
+            self._spawn(confined)
+        self._warm_started = True
+        self._assign_waiting()
 
     def _spawn(self, confined: bool) -> None:
         if self._closing:
@@ -232,7 +238,8 @@ class ProcessRunner:
             process.assign(execution, execution.claim)
             if execution.interrupted is not None:
                 self._send_interrupt(process, execution)
-        if self._waiting:
+        # A job that comes before the warm processes must not start another beside them.
+        if self._waiting and self._warm_started:
             self._start_missing()
 
     def _process_for(self, execution: Execution) -> Process[Execution] | None:
