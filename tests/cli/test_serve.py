@@ -164,5 +164,5 @@ def test_demo_runs_a_job_through_each_surface(tmp_path: Path) -> None:
     assert answer[0] == "docs/guarantees.md"
     assert "worker" in answer[1]
     assert '{"report": "2030-01", "pages": 42}' in ended.stdout
-    assert "foreman is not available: nothing asks for it; set FOREMAN_OLLAMA_URL" in ended.stdout
+    assert "foreman is not available: it is not enabled; set FOREMAN_OLLAMA_URL" in ended.stdout
     assert ended.stderr == ""

@@ -1,20 +1,19 @@
-"""Claiming in one round trip, and settling in one what still stands as its claim left it.
+"""The fast paths: claim in one round trip, and settle jobs that are unchanged since their claim.
 
-*The claim* of plain jobs is one statement (`claim` in queries.sql), which tells where there are
-others, and takes nothing then: that is for store/postgres/fair_claim.py. Here and in the settle of
-successes a rule of `coatcheck.model.transition` is written a second time, in SQL: what `claimed`
-and `settled` make of a status, and the event that tells of it. Tests compare the two, and so does
-every random history that both stores are driven through.
+*Claim.* Plain jobs are claimed by one statement (`claim` in queries.sql). If other jobs exist, it
+claims nothing and says so; fair_claim.py takes over. This statement and the settlement of successes
+repeat rules of `coatcheck.model.transition` in SQL: the status after `claimed` and `settled`, and
+the event. tests/store/rules.py pins them case by case, and random histories compare both stores.
 
-*The settle.* A worker that settles a job has mostly claimed it through the same store, a moment
-before. So the store remembers, for the jobs it handed out, where they stood then, and how many
-entries their reports have added to their logs since. What becomes of them is decided from that, and
-written if it is still so: every transition and every report changes the fence or the
-number of the last event, so these two tell. If one job of a batch stands otherwise, or is not
-remembered, nothing is written and the batch goes the careful way: lock, read, decide, write. Where
-all have succeeded only their results are sent, and the rest follows from the rows
-(`succeed_as_claimed`): half of what settling cost was laying out and taking apart 18 columns.
-Nothing depends on the memory, so it may forget, and it does when it grows too large.
+*Settle.* A worker usually settles a job that it claimed through the same store a moment before. So
+the store remembers the status of the jobs it handed out, and how many events their reports have
+added since. It decides the transition from that, and writes it only if the row is still the same:
+every transition and every report changes the fence or the number of the last event. If one job of
+a batch has changed or is not remembered, nothing is written and the batch takes the careful path:
+lock, read, decide, write. If all jobs succeeded, only their results are sent, and the rest follows
+from the rows (`succeed_as_claimed`): encoding and decoding 18 columns was half the cost of a
+settlement. Correctness does not depend on this memory, so it may be dropped, and is when it grows
+too large.
 """
 
 from __future__ import annotations

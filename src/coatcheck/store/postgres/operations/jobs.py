@@ -1,11 +1,11 @@
 """The write operations on jobs, each for a whole batch inside one transaction.
 
-They do what the SQLite store's do, for many jobs at a time: lock and read where the jobs stand, ask
-`coatcheck.model.transition` what becomes of them, write that and the events together. Nothing here
-decides anything. Each returns, beside its answer, whom to wake once the transaction is committed.
+Each locks and reads the jobs, takes the transitions from `coatcheck.model.transition`, and writes
+the jobs and their events together. No rule is decided here. Each returns its answer and the topics
+to publish after the commit.
 
-What follows from a transition for *other* jobs is not done in its transaction, but right after it,
-in one of its own: `SettleEffects` says what. See waiting.py.
+Effects on *other* jobs are not part of the transaction; they run right after it, in transactions of
+their own. `SettleEffects` lists them. See waiters.py.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ async def submit(
         limited = [(job.tenant, job.id, job.input_until) for job in new if has_limit(job)]
         if limited:
             await db.execute(sql.keep_inputs_until, *columns(limited, 3))
-        await webhooks.listen(db, sql, new)
+        await webhooks.add_job_endpoint(db, sql, new)
         return _count(written)
     try:
         written = await db.execute(sql.submit, *values)

@@ -1,11 +1,11 @@
-"""Claiming: jobs in the order of store/fairness.py, as far as the limits leave room.
+"""Claim jobs in the order of store/shared/fairness.py, within the limits.
 
-Where nobody takes turns and there are no limits, as is mostly so, the first jobs of every (kind,
-queue) are read and the first of these taken. Otherwise it goes lane by lane.
+Usually nothing takes turns and there are no limits. Then the first jobs of every (kind, queue) are
+read, and the first of these are claimed. Otherwise the claim goes lane by lane.
 
-All of it is one transaction of the only writer, so counting what runs and starting more cannot be
-torn apart: limits are exact. What runs is counted from rows; only jobs that a limit counts are in
-the indexes that are counted from, and no further than the limit.
+A claim is one transaction of the only writer, so counting running jobs and starting more is atomic:
+limits are exact. Running jobs are counted from rows. Only jobs that count for a limit are in the
+counted indexes, and counting stops at the limit.
 """
 
 from __future__ import annotations

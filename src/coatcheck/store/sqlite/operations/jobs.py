@@ -1,7 +1,7 @@
 """The write operations on jobs, each a function of a transaction that can be run again.
 
-Each reads where the job stands, asks `coatcheck.model.transition` what becomes of it, and writes
-that and the event together. Nothing here decides anything.
+Each reads the job's status, takes the transition from `coatcheck.model.transition`, and writes the
+job and its event together. No rule is decided here.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _insert(tx: Transaction, job: JobInsert, now: int, fence: int = 0) -> bool:
     tx.execute(_INSERT_EVENT, (job.tenant, job.id, 1, EventType.STATE, now, event))
     if job.labels != "{}":
         tx.execute(SQL.insert_labels, (job.tenant, job.id, job.labels))
-    webhooks.listen(tx, job)
+    webhooks.add_job_endpoint(tx, job)
     tx.meter(submitted(job.tenant, job.kind, 1, bytes_of(job.input), now))
     return True
 
@@ -156,7 +156,7 @@ def remove(tx: Transaction, rowid: int, tenant: str, job_id: str, now: int) -> D
     tx.execute(SQL.delete_messages, (tenant, job_id))
     messages = tx.changed()
     artifacts, uploads, doomed = blobs.remove(tx, tenant, job_id)
-    deliveries = webhooks.remove(tx, tenant, job_id)
+    deliveries = webhooks.delete_job_deliveries(tx, tenant, job_id)
     tx.execute(SQL.delete_job, (rowid,))
     tx.execute(SQL.insert_tombstone, (tenant, job_id, now))
     files = (artifacts, uploads, doomed)
@@ -237,7 +237,9 @@ def _write_report(
         last_event += 1
         tx.execute(_INSERT_EVENT, (lease.tenant, lease.job_id, last_event, kind, now, data))
         if (told := phase_told(kind, data)) is not None:
-            webhooks.tell(tx, lease.tenant, lease.job_id, last_event, PHASE, told, now)
+            webhooks.enqueue_deliveries(
+                tx, lease.tenant, lease.job_id, last_event, PHASE, told, now
+            )
     tx.execute(_UPDATE_REPORT, (progress, said.phase, last_event, rowid))
     return last_event
 

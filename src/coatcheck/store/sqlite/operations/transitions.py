@@ -1,11 +1,11 @@
-"""Writing a transition of a job, and everything that follows from it in the same transaction.
+"""Write a transition of a job with all its consequences, in the same transaction.
 
-- Its event, the webhooks that tell of it, and what it uses.
-- One that a limit counted has stopped running: the workers are woken, there is room for another.
-- A job that leaves `waiting`, however, waits for nothing any more.
-- A job that ends may be what another one waits for: that one is woken.
-- A job that ends as cancelled takes those along that it has spawned: it is noted in `cascades`, and
-  they are cancelled some at a time, the first by whoever cancelled it, the others by the sweep.
+- Its event, its webhook deliveries, and its usage.
+- If a job that counts for a limit stops running, the workers are woken: another can start.
+- If a job leaves `waiting`, its waits are deleted.
+- If a job finishes, jobs that wait for it are woken.
+- If a job is cancelled, so are its children. It is recorded in `cascades`, and the children are
+  cancelled some at a time: the first by the caller, the rest by the sweep.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ def write(
     tx.execute(_UPDATE_STATUS, (*status_row(status), rowid))
     tx.execute(_INSERT_EVENT, (tenant, job_id, status.last_event, EventType.STATE, now, event))
     if status.state is not before.state:
-        webhooks.tell(tx, tenant, job_id, status.last_event, status.state, event, now)
+        webhooks.enqueue_deliveries(tx, tenant, job_id, status.last_event, status.state, event, now)
     if limited and before.state is State.RUNNING and status.state is not State.RUNNING:
         tx.topics.add(Topic.WORK)  # there is room for another one
     if before.state is State.WAITING:
         tx.execute(SQL.delete_waits, (tenant, job_id))
     if status.state.is_terminal:
         if terms.parent is not None:
-            has_come(tx, tenant, child_finished(job_id), now)
+            wake_waiters(tx, tenant, child_finished(job_id), now)
         if status.state is State.CANCELLED:
             tx.execute(SQL.begin_cascade, (tenant, job_id))
 
@@ -90,7 +90,7 @@ def begin_waiting(tx: Transaction, tenant: str, job_id: str, waiting: Waiting, n
         wake(tx, tenant, job_id, now)
 
 
-def has_come(tx: Transaction, tenant: str, what: str, now: int) -> None:
+def wake_waiters(tx: Transaction, tenant: str, what: str, now: int) -> None:
     """Wake those who waited for this and for nothing else."""
     for job_id, part in tx.all(SQL.delete_wait, (tenant, what)):
         if tx.one(SQL.is_part_over, (tenant, job_id, part))[0]:
