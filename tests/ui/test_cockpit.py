@@ -232,7 +232,7 @@ def test_the_overview_tells_of_queues_and_workers(page: Page, served: Served) ->
     served.wait_for_end(served.submit("refuse", "no"))
     show(page, served, "overview")
 
-    expect(page.get_by_role("img", name=re.compile("jobs ended, [1-9]"))).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("jobs finished, [1-9]"))).to_be_visible()
     workers = page.get_by_role("region", name="Workers")
     expect(workers.get_by_title(job)).to_be_visible()
     queues = page.get_by_role("region", name="Queues")
