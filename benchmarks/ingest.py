@@ -1,16 +1,15 @@
-"""Documents a second and passages a second, by stage, beside calling the libraries directly.
+"""Throughput of document ingest by stage, compared with calling the libraries directly.
 
     python -m benchmarks.ingest [FOLDER ...] [--most 40]
 
-Every document of the folders (docs/, unless told) is brought in twice: by plain calls in one
-process, read -> chunk -> embed -> stage -> publish, into an index on SQLite; and as a job on one
-process slot, into another, handed in and waited for. What the engine adds is the difference of the
-two: taking the job in, its steps on record, and the process around it. The process is warm on both
-sides: one document goes before, and the model is loaded by then.
+Every document of the folders (default: docs/) is ingested twice: by plain calls in one process,
+read -> chunk -> embed -> stage -> publish, into an index on SQLite; and as a job on one process
+slot, into another index, submitted and awaited. The difference is the engine's overhead: the
+submission, the recorded steps, and the process. Both sides are warm: one document is ingested
+before, so the model is loaded.
 
-The two take turns, document by document: how fast a machine embeds varies from one quarter of a
-minute to the next by more than the engine adds. On a busy machine the numbers say little all the
-same: the load stands beside them.
+The two alternate document by document, because the speed of embedding varies within seconds by more
+than the engine's overhead. On a busy machine the numbers mean little; the report includes the load.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from coatcheck import App
-from coatcheck.cli.commands.ingest import ENDINGS
+from coatcheck.cli.commands.ingest import SUFFIXES
 from coatcheck.cli.server.runtime import new_event_loop, open_engine
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
@@ -43,8 +42,8 @@ from coatcheck.surfaces.ingest.embedding.open import open_embedder
 from coatcheck.surfaces.ingest.embedding.settings import EmbeddingSettings
 from coatcheck.surfaces.ingest.index.base import Index, NewDocument, document_id
 from coatcheck.surfaces.ingest.index.open import open_index
-from coatcheck.surfaces.ingest.intake import small_text
 from coatcheck.surfaces.ingest.readers import read
+from coatcheck.surfaces.ingest.submit import small_text
 from coatcheck.surfaces.ingest.surface import IngestSurface
 from coatcheck.worker.worker import Worker
 
@@ -54,16 +53,16 @@ new_version = UlidGenerator()
 
 
 class Stages:
-    """The seconds that stages took."""
+    """The time spent in each stage."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()
         self.passages = 0
-        self.took: list[float] = []  # by each document
+        self.took: list[float] = []  # by document
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The total time."""
         return sum(self.took)
 
     @contextmanager
@@ -73,8 +72,8 @@ class Stages:
         self.seconds[name] += time.perf_counter() - began
 
 
-class Directly:
-    """Brings documents in by plain calls."""
+class DirectIngest:
+    """Ingests documents by plain calls."""
 
     def __init__(self, index: Index, embedder: Embedder, dimensions: int) -> None:
         self._index = index
@@ -82,8 +81,8 @@ class Directly:
         self._dimensions = dimensions
         self.stages = Stages()
 
-    async def bring(self, path: Path) -> None:
-        """Bring one in."""
+    async def ingest(self, path: Path) -> None:
+        """Ingest one document."""
         stages, index, embedder = self.stages, self._index, self._embedder
         began = time.perf_counter()
         with stages.timed("extract"):
@@ -119,27 +118,27 @@ class Directly:
 
 
 @asynccontextmanager
-async def directly(folder: Path) -> AsyncIterator[Directly]:
+async def open_direct(folder: Path) -> AsyncIterator[DirectIngest]:
     """Open an index and load the model."""
     embedder = open_embedder(EmbeddingSettings.read(os.environ))
     async with open_index(Settings(database=f"sqlite:///{folder}/direct.db")) as index:
         dimensions = await embedder.dimensions()
         await embedder.embed_passages([WARM])
-        yield Directly(index, embedder, dimensions)
+        yield DirectIngest(index, embedder, dimensions)
     await embedder.close()
 
 
-class AsJobs:
-    """Brings documents in as jobs, each handed in when the one before is done."""
+class JobIngest:
+    """Ingests documents as jobs, one after the other."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.stages = Stages()
 
-    async def bring(self, path: Path) -> None:
-        """Bring one in."""
+    async def ingest(self, path: Path) -> None:
+        """Ingest one document."""
         stages, began = self.stages, time.perf_counter()
-        job = await self._engine.wait((await hand_in(self._engine, path)).id, 3_600)
+        job = await self._engine.wait((await submit_document(self._engine, path)).id, 3_600)
         stages.took.append(time.perf_counter() - began)
         assert job.state == "succeeded", job.error
         for step in await self._engine.steps(job.id):
@@ -149,7 +148,7 @@ class AsJobs:
 
 
 @asynccontextmanager
-async def as_jobs(folder: Path) -> AsyncIterator[AsJobs]:
+async def open_jobs(folder: Path) -> AsyncIterator[JobIngest]:
     """Start a worker with one process, and have it load the model."""
     app = App()
     app.use(IngestSurface())
@@ -161,34 +160,32 @@ async def as_jobs(folder: Path) -> AsyncIterator[AsJobs]:
         await ready.wait()
         warm = DocumentRequest(collection="bench", name="warm", text=WARM)
         await engine.wait((await submit(engine, warm)).id, 300)
-        yield AsJobs(engine)
+        yield JobIngest(engine)
         stop.set()
         await running
 
 
-async def in_turns(files: list[Path], folder: Path) -> tuple[Stages, Stages]:
-    """Bring each document in both ways, one right after the other; every other one the other way
-    round.
-    """
-    async with directly(folder) as plain, as_jobs(folder) as jobs:
+async def alternate(files: list[Path], folder: Path) -> tuple[Stages, Stages]:
+    """Ingest each document both ways, in alternating order."""
+    async with open_direct(folder) as plain, open_jobs(folder) as jobs:
         for number, path in enumerate(files):
             for way in (plain, jobs) if number % 2 else (jobs, plain):
-                await way.bring(path)
+                await way.ingest(path)
         return plain.stages, jobs.stages
 
 
-async def hand_in(engine: Engine, path: Path) -> Job:
-    """Hand a document in as the surface does: a small text with its job, all else as an upload."""
-    asked = {"collection": "bench", "name": str(path)}
+async def submit_document(engine: Engine, path: Path) -> Job:
+    """Submit a document as the surface does: a small text inline, anything else as an upload."""
+    request = {"collection": "bench", "name": str(path)}
     if (text := small_text(await asyncio.to_thread(path.read_bytes))) is not None:
-        return await submit(engine, DocumentRequest(**asked, text=text))
+        return await submit(engine, DocumentRequest(**request, text=text))
     taken = await engine.uploads.receive(path, path.name)
     file = Upload(upload=taken.upload.id)
-    return await submit(engine, DocumentRequest(**asked, file=file))
+    return await submit(engine, DocumentRequest(**request, file=file))
 
 
-async def submit(engine: Engine, asked: DocumentRequest) -> Job:
-    return await engine.submit(Submission(KIND, asked.model_dump_json(exclude_none=True)))
+async def submit(engine: Engine, request: DocumentRequest) -> Job:
+    return await engine.submit(Submission(KIND, request.model_dump_json(exclude_none=True)))
 
 
 def main() -> None:
@@ -200,13 +197,13 @@ def main() -> None:
         path
         for folder in chosen.folders
         for path in sorted(folder.rglob("*"))
-        if path.suffix.lower() in ENDINGS and path.is_file()
+        if path.suffix.lower() in SUFFIXES and path.is_file()
     ][: chosen.most]
     with (
         tempfile.TemporaryDirectory(prefix="ingest-") as folder,
         asyncio.Runner(loop_factory=new_event_loop) as runner,
     ):
-        plain, jobs = runner.run(in_turns(files, Path(folder)))
+        plain, jobs = runner.run(alternate(files, Path(folder)))
     assert plain.passages == jobs.passages, (plain.passages, jobs.passages)
     report(files, plain, jobs)
 
@@ -220,13 +217,13 @@ def report(files: list[Path], plain: Stages, jobs: Stages) -> None:
         rates = f"{documents / took:,.1f} | {passages / took:,.1f}" if took else "- | -"
         print(f"| {name} | {plain.seconds[name]:.2f} s | {took:.2f} s | {rates} |")
     rates = f"{documents / jobs.total:,.1f} | {passages / jobs.total:,.1f}"
-    print(f"| all of it | {plain.total:.2f} s | {jobs.total:.2f} s | {rates} |")
+    print(f"| total | {plain.total:.2f} s | {jobs.total:.2f} s | {rates} |")
     more = [mine - theirs for mine, theirs in zip(jobs.took, plain.took, strict=True)]
     added = statistics.median(more)
     alone = statistics.median(plain.took)
-    print(f"\nthe engine adds {(jobs.total / plain.total - 1):.1%} in all")
+    print(f"\nengine overhead: {(jobs.total / plain.total - 1):.1%} in total")
     print(
-        f"to a document {added * 1000:.0f} ms of {alone * 1000:.0f}, {added / alone:.1%} (medians)"
+        f"per document {added * 1000:.0f} ms of {alone * 1000:.0f}, {added / alone:.1%} (medians)"
     )
 
 

@@ -1,19 +1,18 @@
-"""Crash and resume: the pipeline of document ingest under Coatcheck and under DBOS 3.
+"""Crash and resume: the ingest pipeline under Coatcheck and under DBOS 3.
 
     python -m benchmarks.ingest_crash [--batches 20] [--rounds 5]
 
-One document, its steps extract -> chunk -> embed (a batch of 64 passages each) -> publish, the same
-bodies on both sides (crash/pipeline.py). Each system runs it once without a crash, for the time a
-step takes; and once killed with SIGKILL at the end of every batch, each time when the batch is done
-and not on record, and started again. What is told:
+One document with the steps extract -> chunk -> embed (a batch of 64 passages each) -> publish, with
+the same step functions on both sides (crash/pipeline.py). Each system runs it once without a crash,
+to measure a step, and once with a SIGKILL at the end of every batch, when the batch is done but not
+recorded, followed by a restart. The report shows:
 
-    repeated        bodies that were run more than once, of how many; one for each kill is the least
-                    that can be, as no engine can know of what it was not told
-    resume          from the start of the process to the first step it takes, and from when the
-                    engine says that it is up
-    step            what a step takes, from the beginning of the first to the end, without a crash
+    repeated        step functions that ran more than once, out of all; one per kill is the minimum,
+                    because no engine can know about an unrecorded step
+    resume          from the start of the process to its first step, and from when the engine is up
+    step            the duration of a step, measured over all steps without a crash
 
-Systems take turns. The load stands beside the numbers: on a busy machine they say little.
+The systems alternate. On a busy machine the numbers mean little; the report includes the load.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ WORDS = "stands here among other words. " * 30
 
 @dataclass
 class Measured:
-    """What was seen of one system."""
+    """The measurements of one system."""
 
     steps_ms: list[float] = field(default_factory=list)
     from_start_ms: list[float] = field(default_factory=list)
@@ -69,11 +68,11 @@ def main() -> None:
 
 def without_crash(system: str, batches: int, into: Measured) -> None:
     with document(batches) as folder:
-        said = json.loads(finish(start(system, folder)))
-        begun = bodies_in(folder)
-        assert said["published"] == batches * BATCH, said
+        outcome = json.loads(finish(start(system, folder)))
+        begun = recorded_calls(folder)
+        assert outcome["published"] == batches * BATCH, outcome
         assert len(begun) == batches + 3
-        into.steps_ms.append((said["ended"] - begun[0][0]) / len(begun) * 1000)
+        into.steps_ms.append((outcome["ended"] - begun[0][0]) / len(begun) * 1000)
 
 
 def with_crashes(system: str, batches: int, into: Measured) -> None:
@@ -85,16 +84,16 @@ def with_crashes(system: str, batches: int, into: Measured) -> None:
             started = time.time()
             process = start(system, folder)
             output, _ = process.communicate(timeout=300)
-            begun = bodies_in(folder)
+            begun = recorded_calls(folder)
             if number > 0:
                 into.from_start_ms.append((begun[seen][0] - started) * 1000)
             if number < batches:
                 assert process.returncode == -signal.SIGKILL, process.returncode
                 into.kills += 1
             else:
-                said = json.loads(output.splitlines()[-1])
-                assert said["published"] == batches * BATCH, said
-                into.from_ready_ms.append((begun[seen][0] - said["ready"]) * 1000)
+                outcome = json.loads(output.splitlines()[-1])
+                assert outcome["published"] == batches * BATCH, outcome
+                into.from_ready_ms.append((begun[seen][0] - outcome["ready"]) * 1000)
             seen = len(begun)
         times = Counter(name for _, name in begun)
         into.bodies += len(times)
@@ -131,7 +130,7 @@ def finish(process: subprocess.Popen[str]) -> str:
     return output.splitlines()[-1]
 
 
-def bodies_in(folder: Path) -> list[tuple[float, str]]:
+def recorded_calls(folder: Path) -> list[tuple[float, str]]:
     lines = (folder / "begun.txt").read_text().splitlines()
     return [(float(at), name) for at, _, name in (line.partition(" ") for line in lines)]
 

@@ -1,9 +1,9 @@
-"""A long PDF: what reading it and cutting it into passages holds in memory, and how long it takes.
+"""Memory and CPU time of reading and chunking a long PDF.
 
     python -m benchmarks.ingest_memory [pages]
 
-The PDF is made first, then read in a process of its own, once with a hundredth of its pages and
-once with all: what lies between the two is what pages cost.
+The PDF is created first, then read in a process of its own, once with a hundredth of its pages and
+once with all. The difference is the cost of the pages.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for count in (max(1, pages // 100), pages):
             path = Path(folder) / f"{count}.pdf"
-            _make(path, count)
+            _create_pdf(path, count)
             with fresh.Pool(1) as pool:
-                print(pool.apply(_measured, (path, count)))
+                print(pool.apply(_measure, (path, count)))
 
 
-def _make(path: Path, pages: int) -> None:
-    # Here, so that the processes that are measured do without.
+def _create_pdf(path: Path, pages: int) -> None:
+    # Imported here, so that the measured processes do not load it.
     from fpdf import FPDF  # noqa: PLC0415
 
     made = FPDF()
@@ -43,8 +43,8 @@ def _make(path: Path, pages: int) -> None:
     made.output(str(path))
 
 
-def _measured(path: Path, pages: int) -> str:
-    before = _most_megabytes()
+def _measure(path: Path, pages: int) -> str:
+    before = _peak_megabytes()
     start = time.process_time()
     extracted = read(path, path.name)
     was_read = time.process_time()
@@ -52,13 +52,13 @@ def _measured(path: Path, pages: int) -> str:
     done = time.process_time()
     return (
         f"{pages:,} pages, {path.stat().st_size / 1e6:.1f} MB, {len(extracted.text):,} characters, "
-        f"{len(passages):,} passages: read in {was_read - start:.2f} s of CPU, cut in "
-        f"{done - was_read:.2f} s; {before:.0f} MB before, {_most_megabytes():.0f} MB at most"
+        f"{len(passages):,} passages: read in {was_read - start:.2f} s of CPU, chunked in "
+        f"{done - was_read:.2f} s; {before:.0f} MB before, {_peak_megabytes():.0f} MB at most"
     )
 
 
-def _most_megabytes() -> float:
-    # Not by getrusage: that counts what the parent held when it forked.
+def _peak_megabytes() -> float:
+    # Not getrusage, which includes the parent's memory at the fork.
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) / 1000

@@ -1,19 +1,18 @@
-"""Search: what is found, and how fast, on both stores.
+"""Search quality and speed on both stores.
 
     python -m benchmarks.ingest_search                     recall on the labelled sets
-    python -m benchmarks.ingest_search --speed 1000 50000  milliseconds at so many passages
+    python -m benchmarks.ingest_search --speed 1000 50000  milliseconds at these sizes
     python -m benchmarks.ingest_search --store sqlite --speed 200000
 
-Two sets are labelled, both in `labelled/`: passages, each with a question that it answers. On
-`chosen_by.tsv` the embedder and the two numbers of the fusion were chosen, so what is found there
-by both together flatters; it asks in words that the passages do not have, and again by keywords.
-`held_out.tsv` was written after that, and nothing was chosen by it: names and numbers, sentences
-in other words, and passages that differ in one number only. Its questions are put to the passages
-of both.
+There are two labelled sets in `labelled/`: passages, each with a query that it answers. The
+embedder and the two constants of the fusion were chosen on `chosen_by.tsv`, so its hybrid results
+are optimistic. Its queries paraphrase the passages, and repeat them by keywords. `held_out.tsv` was
+written afterwards, and nothing was chosen on it: names and numbers, paraphrases, and passages that
+differ in one number only. Its queries run against the passages of both sets.
 
-For speed the vectors are made up: in clusters, of 384 numbers, and the words drawn as they are in
-texts, few very often and most seldom. What the search leaves out by comparing signs first is given
-as the share of what comparing all vectors finds.
+For speed the vectors are synthetic: clusters of 384 dimensions, with words distributed as in real
+texts, a few very frequent and most of them rare. The loss by comparing signs first is given as the
+share of the exact results that are found.
 """
 
 from __future__ import annotations
@@ -34,25 +33,25 @@ from numpy.typing import NDArray
 from tests.postgres.server import TrialServer
 
 from coatcheck.ids import UlidGenerator
+from coatcheck.surfaces.ingest.document import Chunk
 from coatcheck.surfaces.ingest.embedding.offline import OfflineEmbedder
 from coatcheck.surfaces.ingest.index.base import Index, Mode, NewDocument, Query, document_id
 from coatcheck.surfaces.ingest.index.postgres.index import PostgresIndex
-from coatcheck.surfaces.ingest.index.ranks import EXACT_UP_TO
+from coatcheck.surfaces.ingest.index.ranking import EXACT_UP_TO
 from coatcheck.surfaces.ingest.index.sqlite.index import SQLiteIndex
-from coatcheck.surfaces.ingest.stages import Chunk
 
 LABELLED = Path(__file__).parent / "labelled"
 EVERYTHING = 10**9
 DIMENSIONS = 384
-DOCUMENT = 500  # passages of a document made up
+DOCUMENT = 500  # passages of a synthetic document
 Vectors = NDArray[np.float32]
 
 new_version = UlidGenerator()
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where an index is: a file, or a PostgreSQL."""
+class IndexLocation:
+    """The location of an index: a file, or a PostgreSQL schema."""
 
     store: str
     address: str
@@ -64,13 +63,13 @@ class Place:
 
 
 @asynccontextmanager
-async def places(store: str) -> AsyncIterator[Place]:
+async def locations(store: str) -> AsyncIterator[IndexLocation]:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         if store == "sqlite":
-            yield Place(store, str(Path(folder) / "jobs-search.db"))
+            yield IndexLocation(store, str(Path(folder) / "jobs-search.db"))
             return
         with TrialServer() as server:
-            yield Place(store, server.dsn)
+            yield IndexLocation(store, server.dsn)
 
 
 async def put(index: Index, name: str, texts: Sequence[str], vectors: Vectors) -> None:
@@ -96,7 +95,7 @@ async def put(index: Index, name: str, texts: Sequence[str], vectors: Vectors) -
     await index.publish(new, version, len(texts), 0)
 
 
-# --- what is found
+# --- recall
 
 
 def labelled(file: str) -> list[list[str]]:
@@ -105,14 +104,14 @@ def labelled(file: str) -> list[list[str]]:
 
 async def recall(store: str) -> None:
     chosen, held_out = labelled("chosen_by.tsv"), labelled("held_out.tsv")
-    asked = {
+    queries = {
         "chosen by: other words": (chosen, [(row[0], row[2]) for row in chosen]),
         "chosen by: keywords": (chosen, [(row[0], row[3]) for row in chosen]),
         "held out": (chosen + held_out, [(row[0], row[2]) for row in held_out]),
     }
     embedder = OfflineEmbedder()
-    for name, (passages, questions) in asked.items():
-        async with places(store) as place, place.index() as index:
+    for name, (passages, questions) in queries.items():
+        async with locations(store) as location, location.index() as index:
             for row in passages:
                 await put(index, row[0], [row[1]], await embedder.embed_passages([row[1]]))
             for mode in Mode:
@@ -133,11 +132,11 @@ def _recall_row(store: str, name: str, mode: Mode, ranks: Sequence[int | None]) 
     return f"| {store} | {name} | {len(ranks)} | {mode} | {shares} |"
 
 
-# --- how fast
+# --- speed
 
 
-class MadeUp:
-    """Texts and vectors without end, the same every time."""
+class SyntheticPassages:
+    """An endless, reproducible source of texts and vectors."""
 
     def __init__(self) -> None:
         self._random = np.random.default_rng(7)
@@ -154,37 +153,40 @@ class MadeUp:
         return " ".join(self._words[drawn])
 
 
-async def fill(index: Index, made_up: MadeUp, passages: int, so_far: int) -> None:
+async def fill(index: Index, synthetic: SyntheticPassages, passages: int, so_far: int) -> None:
     for first in range(so_far, passages, DOCUMENT):
         count = min(DOCUMENT, passages - first)
-        texts = [made_up.text(150) for _ in range(count)]
-        await put(index, f"document{first}", texts, made_up.vectors(count))
+        texts = [synthetic.text(150) for _ in range(count)]
+        await put(index, f"document{first}", texts, synthetic.vectors(count))
 
 
 async def speed(store: str, sizes: Sequence[int], searches: int) -> None:
-    async with places(store) as place:
-        made_up, so_far = MadeUp(), 0
+    async with locations(store) as location:
+        synthetic, so_far = SyntheticPassages(), 0
         for passages in sorted(sizes):
-            async with place.index() as index:
+            async with location.index() as index:
                 began = time.perf_counter()
-                await fill(index, made_up, passages, so_far)
+                await fill(index, synthetic, passages, so_far)
                 rate = (passages - so_far) / (time.perf_counter() - began)
                 so_far = passages
-                asked = [
-                    Query(made_up.text(6), 10, Mode.HYBRID, made_up.vectors(1)[0], "bench")
+                queries = [
+                    Query(synthetic.text(6), 10, Mode.HYBRID, synthetic.vectors(1)[0], "bench")
                     for _ in range(searches)
                 ]
                 for mode in Mode:
-                    print(await _speed_row(index, store, passages, mode, asked), flush=True)
-            kept = await kept_by_signs(place, asked[:20])
-            print(f"{store}, {passages}: {rate:.0f} passages/s put in, {kept:.3f} kept by signs")
+                    row = await _speed_row(index, store, passages, mode, queries)
+                    print(row, flush=True)
+            kept = await recall_by_signs(location, queries[:20])
+            print(
+                f"{store}, {passages}: {rate:.0f} passages/s ingested, {kept:.3f} recall by signs"
+            )
 
 
 async def _speed_row(
-    index: Index, store: str, passages: int, mode: Mode, asked: Sequence[Query]
+    index: Index, store: str, passages: int, mode: Mode, queries: Sequence[Query]
 ) -> str:
     taken = []
-    for query in asked:
+    for query in queries:
         one = Query(query.text, query.k, mode, query.vector, query.embedder)
         began = time.perf_counter()
         await index.search("bench", "docs", one)
@@ -193,12 +195,12 @@ async def _speed_row(
     return f"| {store} | {passages:,} | {mode} | {steps[49]:.1f} | {steps[98]:.1f} |"
 
 
-async def kept_by_signs(place: Place, asked: Sequence[Query]) -> float:
-    """Return which share of the ten nearest is found when signs are compared first."""
+async def recall_by_signs(location: IndexLocation, queries: Sequence[Query]) -> float:
+    """Return the share of the ten nearest passages that are found if signs are compared first."""
     found: list[list[set[tuple[str, int]]]] = []
     for exact_up_to in (0, EVERYTHING):
-        async with place.index(exact_up_to) as index:
-            found.append([await nearest(index, query) for query in asked])
+        async with location.index(exact_up_to) as index:
+            found.append([await nearest(index, query) for query in queries])
     return statistics.mean(
         len(signs & every) / len(every) for signs, every in zip(*found, strict=True)
     )
@@ -209,8 +211,8 @@ async def nearest(index: Index, query: Query) -> set[tuple[str, int]]:
     return {(each.name, each.ordinal) for each in await index.search("bench", "docs", one)}
 
 
-def _stores(asked: str) -> Iterator[str]:
-    yield from ("sqlite", "postgres") if asked == "both" else (asked,)
+def _stores(choice: str) -> Iterator[str]:
+    yield from ("sqlite", "postgres") if choice == "both" else (choice,)
 
 
 def main() -> None:

@@ -1,14 +1,14 @@
-"""Calls through the proxy, and through the queue before Ollama, beside calling the service itself:
+"""Latency of calls through the proxy and through the Ollama queue, beside direct calls:
 `python -m benchmarks.relay`.
 
-- How long it takes until the first byte of an answer is there, directly and through a rule or the
-  queue: what lies between them is a durable job, and a line from the worker to the caller.
-- How long each chunk of a stream takes from the service's write to the caller's read.
-- 200 streams at once: the same, and what the API and the worker need in memory while they run.
+- Time to the first byte of a response, directly and through a rule or the queue. The difference is
+  a durable job, and a socket from the worker to the caller.
+- Time of each chunk of a stream from the service's write to the caller's read.
+- The same for 200 concurrent streams, with the memory of the API and the worker.
 
-The service is a process of its own and writes into each chunk when it sent it, on the clock that
-all processes of a machine share. It speaks as Ollama does where that is asked. Directly and through
-take turns. Takes about a minute.
+The service is a separate process and writes its send time into each chunk, on the machine's
+monotonic clock. It also answers in Ollama's format. Direct and relayed calls alternate. Takes about
+a minute.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from benchmarks.serving import Server, serving
 STREAMS = 200
 CHUNKS = 100
 PAUSE_S = 0.08
-FILLING = "x" * 1000
+FILLER = "x" * 1000
 SAMPLE_S = 0.25
 
 MODEL = "bench:latest"
@@ -63,8 +63,8 @@ per_target = {streams}
 """
 
 
-class Taken(NamedTuple):
-    """How many milliseconds the first byte took, and each chunk on its way."""
+class Latency(NamedTuple):
+    """Milliseconds until the first byte, and of each chunk in transit."""
 
     first: float
     chunks: list[float]
@@ -74,9 +74,9 @@ class Taken(NamedTuple):
 
 
 def chunk(path: str, *, is_last: bool) -> bytes:
-    said: dict[str, object] = {"at": time.monotonic_ns(), "said": FILLING}
+    said: dict[str, object] = {"at": time.monotonic_ns(), "said": FILLER}
     if path == CHAT:
-        message = {"role": "assistant", "content": FILLING}
+        message = {"role": "assistant", "content": FILLER}
         said = {"model": MODEL, "message": message, "done": is_last, "at": time.monotonic_ns()}
     return json.dumps(said).encode() + b"\n"
 
@@ -92,8 +92,8 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
                 said = json.dumps(LISTS[path]).encode()
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(said) + said)
                 continue
-            asked = json.loads(body)["messages"][0]["content"] if path == CHAT else path[8:]
-            count, pause_ms = map(int, asked.split("/"))
+            wanted = json.loads(body)["messages"][0]["content"] if path == CHAT else path[8:]
+            count, pause_ms = map(int, wanted.split("/"))
             writer.write(
                 b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n"
                 b"Transfer-Encoding: chunked\r\n\r\n"
@@ -129,8 +129,8 @@ def service() -> Iterator[str]:
 # --- the callers
 
 
-class Asking(NamedTuple):
-    """How a service is asked for so many chunks, with so many milliseconds between."""
+class CallForm(NamedTuple):
+    """A form of request for a number of chunks, with a pause between them."""
 
     name: str
     method: str
@@ -143,65 +143,70 @@ class Asking(NamedTuple):
         return url + CHAT, {"model": MODEL, "messages": [{"role": "user", "content": asked}]}
 
 
-GET, POST = Asking("GET", "GET"), Asking("POST", "POST")
-OLLAMA = Asking("Ollama's chat", "POST", is_chat=True)
+GET, POST = CallForm("GET", "GET"), CallForm("POST", "POST")
+OLLAMA = CallForm("Ollama's chat", "POST", is_chat=True)
 
 
 async def call(
-    http: aiohttp.ClientSession, asking: Asking, url: str, count: int, pause_ms: float = 0
-) -> Taken:
+    http: aiohttp.ClientSession, form: CallForm, url: str, count: int, pause_ms: float = 0
+) -> Latency:
     """Read a stream to its end."""
-    address, body = asking.at(url, count, pause_ms)
+    address, body = form.at(url, count, pause_ms)
     began = time.monotonic_ns()
     first, chunks = 0, []
-    async with http.request(asking.method, address, json=body) as response:
+    async with http.request(form.method, address, json=body) as response:
         assert response.status == 200, response.status
         async for line in response.content:
             now = time.monotonic_ns()
             first = first or now
             chunks.append((now - json.loads(line)["at"]) / 1e6)
-    return Taken((first - began) / 1e6, chunks)
+    return Latency((first - began) / 1e6, chunks)
 
 
-def shown(taken: list[float]) -> str:
+def format_times(taken: list[float]) -> str:
     ordered = sorted(taken)
     return f"{statistics.median(ordered):7.2f} ms  (p95 {ordered[int(len(ordered) * 0.95)]:.2f})"
 
 
-async def one_by_one(http: aiohttp.ClientSession, direct: str, ours: str, times: int) -> None:
-    for asking in (GET, POST, OLLAMA):
+async def measure_sequential(
+    http: aiohttp.ClientSession, direct: str, ours: str, times: int
+) -> None:
+    for form in (GET, POST, OLLAMA):
         seen: dict[str, list[float]] = {direct: [], ours: []}
         for url in (direct, ours) * 3:
-            await call(http, asking, url, 1)
+            await call(http, form, url, 1)
         for number in range(times):
             for url in (direct, ours) if number % 2 else (ours, direct):
-                seen[url].append((await call(http, asking, url, 1)).first)
-        report(f"{asking.name}, first byte", seen[direct], seen[ours])
-    for asking in (POST, OLLAMA):
+                seen[url].append((await call(http, form, url, 1)).first)
+        report(f"{form.name}, first byte", seen[direct], seen[ours])
+    for form in (POST, OLLAMA):
         chunks: dict[str, list[float]] = {direct: [], ours: []}
         for url in (direct, ours) * 4:
-            chunks[url] += (await call(http, asking, url, 100, 5)).chunks[1:]
-        report(f"{asking.name}, each chunk", chunks[direct], chunks[ours])
+            chunks[url] += (await call(http, form, url, 100, 5)).chunks[1:]
+        report(f"{form.name}, each chunk", chunks[direct], chunks[ours])
 
 
 def report(what: str, direct: list[float], ours: list[float]) -> None:
     added = statistics.median(ours) - statistics.median(direct)
-    print(f"{what:26} directly {shown(direct)}   through {shown(ours)}   added {added:.2f} ms")
+    print(
+        f"{what:26} directly {format_times(direct)}   through {format_times(ours)}   "
+        f"added {added:.2f} ms"
+    )
 
 
-async def many(
-    http: aiohttp.ClientSession, asking: Asking, direct: str, ours: str, server: Server
+async def measure_concurrent(
+    http: aiohttp.ClientSession, form: CallForm, direct: str, ours: str, server: Server
 ) -> None:
-    async def at_once(url: str, chunks: int, pause_ms: float) -> list[Taken]:
-        calls = (call(http, asking, url, chunks, pause_ms) for _ in range(STREAMS))
+    async def at_once(url: str, chunks: int, pause_ms: float) -> list[Latency]:
+        calls = (call(http, form, url, chunks, pause_ms) for _ in range(STREAMS))
         return await asyncio.gather(*calls)
 
     alone = await at_once(direct, CHUNKS, PAUSE_S * 1000)
-    await at_once(ours, 2, 50)  # what a process needs for so many callers it needs once
-    async with watching(server) as memory:
+    await at_once(ours, 2, 50)  # warm-up: memory for this many callers is allocated once
+    async with sample_memory(server) as memory:
         through = await at_once(ours, CHUNKS, PAUSE_S * 1000)
     assert all(len(taken.chunks) == CHUNKS for taken in through), "a chunk is missing"
-    print(f"\n{asking.name}: {STREAMS} streams of {CHUNKS} chunks of 1 KB at once:")
+    print(f"\n{form.name}: {STREAMS} streams of {CHUNKS} chunks of 1 KB at once:")
     for what, pick in (("first byte", _first), ("each chunk", _rest)):
         report(what, *([each for taken in run for each in pick(taken)] for run in (alone, through)))
     for role, samples in memory.items():
@@ -213,11 +218,11 @@ async def many(
         )
 
 
-def _first(taken: Taken) -> list[float]:
+def _first(taken: Latency) -> list[float]:
     return [taken.first]
 
 
-def _rest(taken: Taken) -> list[float]:
+def _rest(taken: Latency) -> list[float]:
     return taken.chunks[1:]
 
 
@@ -227,8 +232,8 @@ def resident(pid: int) -> int:
 
 
 @contextlib.asynccontextmanager
-async def watching(server: Server) -> AsyncIterator[dict[str, list[int]]]:
-    """Look how much memory the processes of a server hold, again and again."""
+async def sample_memory(server: Server) -> AsyncIterator[dict[str, list[int]]]:
+    """Sample the resident memory of a server's processes."""
     roles = {pid: role for pid, role in server.processes().items() if pid != server.pid}
     seen: dict[str, list[int]] = {role: [] for role in roles.values()}
 
@@ -250,9 +255,9 @@ async def measure(direct: str, server: Server, times: int) -> None:
     connector = aiohttp.TCPConnector(limit=0)
     timeout = aiohttp.ClientTimeout(total=120)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as http:
-        await one_by_one(http, direct, ours, times)
-        for asking in (POST, OLLAMA):
-            await many(http, asking, direct, ours, server)
+        await measure_sequential(http, direct, ours, times)
+        for form in (POST, OLLAMA):
+            await measure_concurrent(http, form, direct, ours, server)
 
 
 def main() -> None:

@@ -1,13 +1,12 @@
-"""Diagrams through the surface beside drawing them directly: `python -m benchmarks.render`.
+"""Diagrams through the surface, compared with drawing them directly: `python -m benchmarks.render`.
 
-- R21: how long `POST /render?mode=sync` takes beside the engine alone in a warm process. What lies
-  between them is a process of its own, and a durable job. It is asked over one connection that is
-  kept, by Python's own client, which costs a fraction of a millisecond: it is the surface that is
-  measured.
-- R20: how long `POST /render` takes to answer.
-- R22: how many diagrams a second go through, submitted by 32 clients at once and all drawn.
+- R21: the latency of `POST /render?mode=sync`, compared with the engine alone in a warm process.
+  The difference is a process of its own and a durable job. Requests use one persistent connection
+  of Python's own client, which costs a fraction of a millisecond, so the surface is measured.
+- R20: the latency of `POST /render`.
+- R22: diagrams per second, submitted by 32 concurrent clients and all drawn.
 
-Each diagram is another one, so that none is answered from the cache. Prints medians and spreads.
+Each diagram is different, so that none comes from the cache. Prints medians and spreads.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ SOURCES = {
     Format.D2: "a{n} -> b{n}: go\nb{n} -> c{n}\n",
 }
 CLIENTS = 32
-# The first is what has the process at hand started.
+# The first request starts the warm process.
 WARM_UP = 10
 numbers = itertools.count()
 
 
 def source(format_: Format) -> str:
-    """Write a diagram that nobody has drawn before."""
+    """Return a diagram that was not drawn before."""
     return SOURCES[format_].replace("{n}", str(next(numbers)))
 
 
 def timed(work: Callable[[], object], times: int) -> list[float]:
-    """Return how many milliseconds each time took."""
+    """Return the milliseconds of each call."""
     taken = []
     for _ in range(times):
         began = time.perf_counter()
@@ -55,14 +54,14 @@ def timed(work: Callable[[], object], times: int) -> list[float]:
     return taken
 
 
-def shown(taken: list[float]) -> str:
-    """Write the median, and the spread of all but the worst twentieth."""
+def format_times(taken: list[float]) -> str:
+    """Format the median and the 95th percentile."""
     ordered = sorted(taken)
     return f"{statistics.median(ordered):7.1f} ms  (p95 {ordered[int(len(ordered) * 0.95)]:.1f})"
 
 
 def main() -> None:
-    """Measure, and print."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--times", type=int, default=60)
     options = parser.parse_args()
@@ -77,13 +76,13 @@ def main() -> None:
         line.connect()
         line.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for format_ in Format:
-            beside(line, format_, options.times)
-        created(client, options.times)
-        volume(client, options.times * 5)
+            compare(line, format_, options.times)
+        measure_create(client, options.times)
+        measure_volume(client, options.times * 5)
 
 
-def beside(line: http.client.HTTPConnection, format_: Format, times: int) -> None:
-    """Draw directly and through the surface, in turns."""
+def compare(line: http.client.HTTPConnection, format_: Format, times: int) -> None:
+    """Draw directly and through the surface, alternating."""
 
     def directly() -> None:
         draw(source(format_), format_, Output.SVG)
@@ -91,9 +90,9 @@ def beside(line: http.client.HTTPConnection, format_: Format, times: int) -> Non
     def through() -> None:
         body = json.dumps({"source": source(format_), "format": format_})
         line.request("POST", "/render?mode=sync", body, {"Content-Type": "application/json"})
-        answer = line.getresponse()
-        said = answer.read()
-        assert answer.status == 200, said
+        response = line.getresponse()
+        content = response.read()
+        assert response.status == 200, content
 
     for _ in range(WARM_UP):
         directly()
@@ -102,29 +101,29 @@ def beside(line: http.client.HTTPConnection, format_: Format, times: int) -> Non
     for _ in range(times):
         direct += timed(directly, 1)
         surface += timed(through, 1)
-    print(f"{format_:8} directly           {shown(direct)}")
-    print(f"{format_:8} POST, mode=sync    {shown(surface)}")
+    print(f"{format_:8} directly           {format_times(direct)}")
+    print(f"{format_:8} POST, mode=sync    {format_times(surface)}")
     added = statistics.median(surface) - statistics.median(direct)
-    least = _fifth(surface) - _fifth(direct)
-    print(f"{format_:8} the surface adds   {added:7.1f} ms  ({least:.1f} by the 20th percentiles)")
+    least = _twentieth_percentile(surface) - _twentieth_percentile(direct)
+    print(f"{format_:8} surface overhead   {added:7.1f} ms  ({least:.1f} by the 20th percentiles)")
 
 
-def _fifth(taken: list[float]) -> float:
+def _twentieth_percentile(taken: list[float]) -> float:
     return sorted(taken)[len(taken) // 5]
 
 
-def created(client: httpx2.Client, times: int) -> None:
-    """Hand diagrams in without waiting for them."""
+def measure_create(client: httpx2.Client, times: int) -> None:
+    """Submit diagrams without waiting for them."""
 
     def create() -> None:
         body = {"source": source(Format.MERMAID), "format": Format.MERMAID}
         assert client.post("/render", json=body).status_code == 202
 
-    print(f"POST, answered within       {shown(timed(create, times))}")
+    print(f"POST, response within       {format_times(timed(create, times))}")
 
 
-def volume(client: httpx2.Client, count: int) -> None:
-    """Hand in many at once, and wait until all are drawn."""
+def measure_volume(client: httpx2.Client, count: int) -> None:
+    """Submit many at once, and wait until all are drawn."""
 
     def create(_: int) -> str:
         body = {"source": source(Format.MERMAID), "format": Format.MERMAID}
@@ -138,7 +137,7 @@ def volume(client: httpx2.Client, count: int) -> None:
             continue
         assert job["state"] == "succeeded", job["error"]
     seconds = time.perf_counter() - began
-    print(f"{count} diagrams by {CLIENTS} clients, all drawn: {count / seconds:.0f} a second")
+    print(f"{count} diagrams by {CLIENTS} clients, all drawn: {count / seconds:.0f} per second")
 
 
 if __name__ == "__main__":

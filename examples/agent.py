@@ -1,11 +1,11 @@
-"""A loop in the style of an agent: a model decides, tools act, until the model is content.
+"""An agent loop: a model decides, tools act, until the model has an answer.
 
     coatcheck serve examples/agent.py:app
     coatcheck submit research '"how long is the Danube?"' --wait
 
-Every turn of the model and every call of a tool is a step, keyed by its turn. A crash in turn 7
-goes on with turn 7; turns 1 to 6 are read from the record, not paid for again. The "model" here is
-a function without a network; in life it is a call to one.
+Every model turn and every tool call is a step, keyed by its turn. After a crash in turn 7 the job
+continues with turn 7; turns 1 to 6 are read from the journal and not paid for again. The "model"
+here is a local function; in production it is an API call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TURNS = 10
 
 
 class Turn(BaseModel):
-    """What the model wants next: a tool with its argument, or to answer."""
+    """The model's next move: a tool call or an answer."""
 
     tool: str | None = None
     argument: str = ""

@@ -1,11 +1,11 @@
-"""A refund that a person has to approve where it is large.
+"""A refund that a person must approve if it is large.
 
     coatcheck serve examples/approval.py:app
     coatcheck submit refund '{"order": "A-17", "cents": 120000}'
     coatcheck jobs explain ID                           # waits for event 'decision' ...
     coatcheck jobs send ID decision '{"approved": true, "by": "ada"}'
 
-While it waits it holds no slot and no memory, and a restart changes nothing.
+A waiting job uses no slot and no memory, and survives a restart.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def ask_for_approval(job_id: str, refund: Refund) -> None:
 
 
 def pay(ctx: Context, refund: Refund) -> str:
-    # The bank does a thing once for each key, so it does not matter how often we ask.
+    # The bank accepts one payment for each key, so a repeated call does no harm.
     return f"paid {refund.cents} under {ctx.step_key}"
 
 
 @app.job
-def refund(ctx: Context, wanted: Refund) -> str:
-    if wanted.cents > SMALL:
-        ctx.step(ask_for_approval, ctx.job_id, wanted)
+def refund(ctx: Context, request: Refund) -> str:
+    if request.cents > SMALL:
+        ctx.step(ask_for_approval, ctx.job_id, request)
         try:
             decision = Decision.model_validate(ctx.wait_for("decision", timeout="7d"))
         except TimeoutError:
             return "nobody decided within a week"
         if not decision.approved:
-            return f"refused by {decision.by}"
-    receipt: str = ctx.step(pay, ctx, wanted)
+            return f"rejected by {decision.by}"
+    receipt: str = ctx.step(pay, ctx, request)
     return receipt

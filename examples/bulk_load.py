@@ -1,12 +1,13 @@
-"""A dlt pipeline as a job: files of JSON lines become tables, with progress, and a crash costs the
-stage that was under way.
+"""A dlt pipeline as a job: load JSON Lines files into tables, with progress.
+
+After a crash only the current stage is repeated.
 
     coatcheck serve examples/bulk_load.py:app
     coatcheck submit bulk_load '{"folder": "exports", "into": "loaded"}' --wait
 
-dlt extracts, normalizes and loads; here each is a step, so what is done is not done again. What one
-stage leaves for the next is in a folder of the job's own below `into`, where another attempt finds
-it: on several machines, put it where all of them see it.
+dlt extracts, normalizes and loads; each stage is a step, so a finished stage does not run again.
+The stages share a folder for each job below `into`, where the next attempt finds it. With several
+machines, use a folder that all of them can access.
 """
 
 from __future__ import annotations
@@ -24,27 +25,27 @@ from pydantic import BaseModel
 from coatcheck import App, Context, Fail
 
 os.environ.setdefault("RUNTIME__DLTHUB_TELEMETRY", "false")
-TELL_EVERY = 1_000
+PROGRESS_EVERY = 1_000
 
 app = App()
 
 
 class Load(BaseModel):
-    folder: str  # of files such as orders.jsonl, each of which becomes a table
+    folder: str  # with files such as orders.jsonl; each becomes a table
     into: str  # where the tables go
 
 
 @app.job(timeout="2h", isolation="process")
-def bulk_load(ctx: Context, asked: Load) -> dict[str, int]:
-    """Load every file of a folder; return how many rows each table got."""
-    files = sorted(Path(asked.folder).glob("*.jsonl"))
+def bulk_load(ctx: Context, request: Load) -> dict[str, int]:
+    """Load every file of a folder; return the number of rows in each table."""
+    files = sorted(Path(request.folder).glob("*.jsonl"))
     if not files:
-        raise Fail("nothing-to-load", "the folder has no file that ends with .jsonl")
-    into = Path(asked.into).resolve()
+        raise Fail("nothing-to-load", "the folder has no .jsonl file")
+    into = Path(request.into).resolve()
     work = into / ".pipelines" / ctx.job_id
 
     def pipeline() -> dlt.Pipeline:
-        """Open the pipeline as the stages before have left it."""
+        """Open the pipeline in the state of the previous stage."""
         return dlt.pipeline(
             "bulk_load",
             pipelines_dir=str(work),
@@ -53,7 +54,7 @@ def bulk_load(ctx: Context, asked: Load) -> dict[str, int]:
         )
 
     def extract() -> dict[str, int]:
-        shutil.rmtree(work, ignore_errors=True)  # what an attempt has left that was cut off here
+        shutil.rmtree(work, ignore_errors=True)  # remains of an interrupted attempt
         counts: dict[str, int] = {}
         pipeline().extract([_table(ctx, file, counts, len(files)) for file in files])
         return counts
@@ -79,7 +80,7 @@ def _table(ctx: Context, file: Path, counts: dict[str, int], files: int) -> Any:
         number = 0
         with file.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
-                if number % TELL_EVERY == 0:
+                if number % PROGRESS_EVERY == 0:
                     ctx.progress(len(counts), files, f"{file.stem}: {number:,} rows")
                 yield json.loads(line)
         counts[file.stem] = number

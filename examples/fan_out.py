@@ -1,9 +1,9 @@
-"""A report made of many parts, each a job of its own.
+"""A report with many parts, each its own job.
 
     coatcheck serve examples/fan_out.py:app
     coatcheck submit report '["north", "south", "east"]' --wait
 
-The parts run side by side, on as many workers as there are; each is retried by itself.
+The parts run in parallel, on all workers; each is retried separately.
 """
 
 from __future__ import annotations
@@ -21,5 +21,5 @@ def region(ctx: Context, name: str) -> int:
 @app.job
 async def report(ctx: Context, regions: list[str]) -> dict[str, int]:
     parts = [await ctx.spawn("region", name) for name in regions]
-    totals = await ctx.gather(*parts)  # waits, and holds no slot; results come in order
+    totals = await ctx.gather(*parts)  # uses no slot while it waits; results are in order
     return dict(zip(regions, totals, strict=True))

@@ -1,4 +1,4 @@
-"""A report every night, and a heartbeat every second so that there is something to see.
+"""A report every night, and a heartbeat every second.
 
 coatcheck serve examples/nightly_schedule.py:app        # in one terminal
 python examples/nightly_schedule.py                     # in another
@@ -15,7 +15,7 @@ app = App()
 
 @app.job(retries=5, timeout="1h")
 async def report(ctx: Context, city: str) -> str:
-    """The work of the night. It may run again after a crash, so its effects must be repeatable."""
+    """Write the nightly report. It may run again after a crash, so it must be idempotent."""
     await ctx.log("writing the report", city=city)
     return f"the report for {city}"
 
@@ -26,11 +26,11 @@ async def heartbeat(ctx: Context) -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-# At half past two in Berlin, summer and winter. If no server was there at that time, it runs once
-# as soon as there is one.
+# At 2:30 in Berlin, in summer and winter. If no server was running at that time, it runs once when
+# a server starts.
 app.schedule("nightly-report", report, "Berlin", cron="30 2 * * *", timezone="Europe/Berlin")
 
-# A tick is left out while the one before has not ended; those that were missed are nobody's.
+# A tick is skipped while the previous job is unfinished; missed ticks are skipped too.
 app.schedule("heartbeat", heartbeat, every="1s", overlap="skip", catch_up="skip")
 
 

@@ -1,7 +1,7 @@
-"""A door for clients that speak another dialect: the reports of an older service.
+"""A surface for the clients of an older report service.
 
-Its clients POST to /reports and look at /reports/{ticket}; they know three words for how a report
-is doing, and one shape of an error. The rest is Coatcheck's: a report is a job like any other.
+Its clients POST to /reports and poll /reports/{ticket}. They know three statuses and one error
+format. Coatcheck does the rest: a report is a job like any other.
 
     coatcheck serve examples/own_surface.py:app
     curl -s http://127.0.0.1:8080/reports -H 'content-type: application/json' -d '{"year":2026}'
@@ -26,7 +26,7 @@ from coatcheck.http.surfaces.submit import find_job, submit_job
 from coatcheck.model.job import Job
 from coatcheck.model.state import State
 
-WORDS = {State.SUCCEEDED: "READY", State.FAILED: "BROKEN", State.CANCELLED: "BROKEN"}
+STATUSES = {State.SUCCEEDED: "READY", State.FAILED: "BROKEN", State.CANCELLED: "BROKEN"}
 OBJECT = {JSON: {"type": "object"}}
 
 
@@ -38,30 +38,30 @@ def write_report(ctx: Context, year: int) -> str:
 
 
 def show(job: Job) -> dict[str, object]:
-    """Write a job as those clients know it."""
-    said: dict[str, object] = {"ticket": job.id, "status": WORDS.get(job.state, "BUSY")}
+    """Format a job for those clients."""
+    view: dict[str, object] = {"ticket": job.id, "status": STATUSES.get(job.state, "BUSY")}
     if job.state is State.SUCCEEDED:
-        said["report"] = json.loads(job.result or "null")
-    return said
+        view["report"] = json.loads(job.result or "null")
+    return view
 
 
 async def order_report(request: Request) -> Response:
-    """Take an order."""
+    """Submit a report job."""
     body = await read_json(request)
     year = body.get("year") if isinstance(body, dict) else None
     if type(year) is not int:
-        raise HTTPException(400, "which year?")
-    asked = Submission("report", json.dumps(year), surface=Reports.name)
-    return JSONResponse(show(await submit_job(request, asked, body)), 202)
+        raise HTTPException(400, "the year is missing")
+    submission = Submission("report", json.dumps(year), surface=Reports.name)
+    return JSONResponse(show(await submit_job(request, submission, body)), 202)
 
 
-async def look_at_report(request: Request) -> Response:
-    """Say how it is doing."""
+async def get_report(request: Request) -> Response:
+    """Return the status of a report."""
     return JSONResponse(show(await find_job(request, request.path_params["job_id"], Reports.name)))
 
 
 class Reports(Surface):
-    """Reports, in the words of the older service."""
+    """The API of the older report service."""
 
     name = "reports"
     prefixes = ("/reports",)
@@ -75,18 +75,18 @@ class Reports(Surface):
             "reports",
             {202: EndpointResponse("A ticket.", OBJECT)},
             error_statuses=(408, 409, 413, 415, 422, 429),
-            body=EndpointBody("Which year.", OBJECT),
+            body=EndpointBody("The year.", OBJECT),
             kind="report",
             error_media=OBJECT,
         ),
         Endpoint(
             "GET",
             "/reports/{job_id}",
-            look_at_report,
-            "lookAtReport",
-            "Look at a report",
+            get_report,
+            "getReport",
+            "Get a report",
             "reports",
-            {200: EndpointResponse("How it is doing.", OBJECT)},
+            {200: EndpointResponse("The report's status.", OBJECT)},
             kind="report",
             error_media=OBJECT,
         ),
@@ -95,8 +95,8 @@ class Reports(Surface):
     def declare(self, app: App) -> None:
         app.job("report", timeout="10m", keep_succeeded="1d")(write_report)
 
-    def format_error(self, refusal: ErrorResponse, path: str) -> Response:
-        return JSONResponse({"oops": refusal.detail}, refusal.status, refusal.headers)
+    def format_error(self, error: ErrorResponse, path: str) -> Response:
+        return JSONResponse({"oops": error.detail}, error.status, error.headers)
 
 
 app = App()

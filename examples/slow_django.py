@@ -1,12 +1,12 @@
-"""A Django app with a view that takes minutes, and one line that makes jobs of its calls.
+"""A Django app with a slow view, and one line that turns its requests into jobs.
 
     pip install coatcheck django uvicorn
     python slow_django.py migrate
     python slow_django.py createsuperuser
     uvicorn slow_django:app
 
-The view is for those who are signed in, as Django's decorator says. `signed_in` asks for the same
-before a job is made: a stranger gets 401, and never a 202.
+The view requires a signed-in user (`login_required`). `signed_in` checks the same before a job is
+submitted: an anonymous request gets 401, never 202.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ settings.configure(
 )
 django.setup()
 
-from django.contrib.auth.decorators import login_required  # noqa: E402 - only once it is set up
+from django.contrib.auth.decorators import login_required  # noqa: E402 - needs django.setup()
 
 
 @csrf_exempt

@@ -1,4 +1,4 @@
-"""A FastAPI app with an endpoint that takes minutes, and one line that makes jobs of its calls.
+"""A FastAPI app with a slow endpoint, and one line that turns its requests into jobs.
 
     pip install coatcheck fastapi
     uvicorn slow_fastapi:app
@@ -8,8 +8,8 @@
     HTTP/1.1 202 Accepted
     location: /v1/jobs/01...
 
-Ask there for the job, and at .../result for what the endpoint answered. Stop the server in the
-middle, start it again: the result comes all the same.
+GET that URL for the job, and .../result for the endpoint's response. If the server restarts in the
+middle, the result still arrives.
 """
 
 import asyncio

@@ -1,38 +1,38 @@
-// A worker in Node that needs no package: it claims jobs of a Coatcheck server, keeps them by a
-// heartbeat, writes down what they have done once and for all, and says how they ended.
+// A worker in Node without dependencies: it claims jobs from a Coatcheck server, renews their leases
+// with heartbeats, records steps and settles the jobs.
 //
-//   import { Refusal, work } from "./worker.mjs";
+//   import { Fail, work } from "./worker.mjs";
 //   await work("http://127.0.0.1:8080", { async shout(job, text) { return text.toUpperCase(); } });
 //
-// A handler gets its job and the job's input; what it returns is the result. A Refusal ends the job,
-// any other error ends the attempt, and another one is made. SIGTERM and SIGINT give the job back.
-// Where the lease is lost, or somebody wants the job cancelled, `job.signal` is aborted and the
-// job's next call throws; whoever waits for something else passes that signal on.
+// A handler gets the job and its input, and returns the result. Throw Fail to fail the job without a
+// retry; any other error ends the attempt, and the job is retried. SIGTERM and SIGINT release the
+// job. If the lease is lost or the job is cancelled, `job.signal` is aborted and the job's next call
+// throws; pass that signal to other calls that wait.
 
 import { setTimeout as pause } from "node:timers/promises";
 
 const WAIT_S = 30;
 const PAUSE_MS = 500;
-const BEATS_PER_LEASE = 3; // two of them may get lost
+const HEARTBEATS_PER_LEASE = 3; // two of them may be lost
 
-/** Why a job cannot be done, however often it is tried. */
-export class Refusal extends Error {
+/** A permanent failure: the job is not retried. */
+export class Fail extends Error {
   constructor(code, message) {
     super(message);
     this.code = code;
   }
 }
 
-/** The job is not ours any more: nothing that we say about it counts. */
+/** The lease is lost: the server ignores our writes for this job. */
 class LeaseLost extends Error {}
 
-/** Somebody wants the job cancelled. */
+/** The job's cancellation was requested. */
 class Cancelled extends Error {}
 
-/** The server answered, and the answer is no. */
-class Refused extends Error {}
+/** The server rejected the request. */
+class Rejected extends Error {}
 
-/** The server cannot be reached, or has no answer now. */
+/** The server is unreachable or overloaded. */
 class Unreachable extends Error {}
 
 class Server {
@@ -43,24 +43,24 @@ class Server {
   }
 
   async call(method, path, body, signal) {
-    const asked = { method, headers: this.headers, body: JSON.stringify(body), signal };
-    let answer;
+    const request = { method, headers: this.headers, body: JSON.stringify(body), signal };
+    let response;
     let text;
     try {
-      answer = await fetch(this.address + path, asked);
-      text = await answer.text();
+      response = await fetch(this.address + path, request);
+      text = await response.text();
     } catch (error) {
       throw new Unreachable(`${method} ${path}: ${error.message}`);
     }
-    if (answer.ok) return JSON.parse(text);
-    const why = `${method} ${path}: ${answer.status} ${text}`;
-    if (answer.status >= 500 || answer.status === 429) throw new Unreachable(why);
+    if (response.ok) return JSON.parse(text);
+    const why = `${method} ${path}: ${response.status} ${text}`;
+    if (response.status >= 500 || response.status === 429) throw new Unreachable(why);
     if (text.includes("urn:coatcheck:stale-lease")) throw new LeaseLost(why);
-    throw new Refused(why);
+    throw new Rejected(why);
   }
 
-  /** Call until there is an answer; everything that is said of a job may be said twice. */
-  async insist(method, path, body, signal) {
+  /** Call until the server responds; every write for a job can be repeated. */
+  async callWithRetries(method, path, body, signal) {
     for (;;) {
       signal.throwIfAborted();
       try {
@@ -73,7 +73,7 @@ class Server {
   }
 }
 
-/** A job in the hands of its handler. */
+/** A job, as its handler sees it. */
 export class Job {
   #server;
   #claim;
@@ -97,14 +97,14 @@ export class Job {
     return this.#claim.attempt;
   }
 
-  /** Aborted when there is no use in going on. */
+  /** Aborted when the handler should stop. */
   get signal() {
     return this.#stopping.signal;
   }
 
-  /** Do something once and for all: what an earlier attempt has written down is not done again. */
+  /** Run a durable step; if an earlier attempt recorded it, return the saved result. */
   async step(name, body, key = null) {
-    const seq = this.#seq++; // in the order in which the code comes to them
+    const seq = this.#seq++; // in the order in which the handler reaches them
     const occurrence = key === null ? (this.#counts.get(name) ?? 0) : 0;
     if (key === null) this.#counts.set(name, occurrence + 1);
     this.signal.throwIfAborted();
@@ -113,17 +113,17 @@ export class Job {
     if (before) return before.result;
     const started_at = new Date().toISOString();
     const result = (await body()) ?? null;
-    await this.say("steps", { steps: [{ seq, name, key, occurrence, started_at, result }] });
+    await this.report("steps", { steps: [{ seq, name, key, occurrence, started_at, result }] });
     return result;
   }
 
-  /** Say how far the job has come. */
+  /** Report progress. */
   async progress(done, total, message) {
-    await this.say("progress", { done, total, message });
+    await this.report("progress", { done, total, message });
   }
 
-  async say(what, body) {
-    return this.#server.insist("POST", this.#claim.links[what], body, this.signal);
+  async report(link, body) {
+    return this.#server.callWithRetries("POST", this.#claim.links[link], body, this.signal);
   }
 
   async readSteps() {
@@ -133,20 +133,20 @@ export class Job {
   }
 
   async #read(path) {
-    // A job may be another tenant's; the links of its claim say so.
+    // The job may belong to another tenant; the query of the claim's links names it.
     const { search } = new URL(this.#claim.links.steps, this.#server.address);
-    return this.#server.insist("GET", `/v1/jobs/${this.id}${path}${search}`, undefined, this.signal);
+    return this.#server.callWithRetries("GET", `/v1/jobs/${this.id}${path}${search}`, undefined, this.signal);
   }
 
-  /** Keep the lease until told to stop. */
-  async keep(ended) {
+  /** Send heartbeats until the job is settled. */
+  async sendHeartbeats(settled) {
     for (;;) {
       try {
-        await pause(this.#leaseMs / BEATS_PER_LEASE, undefined, { signal: ended });
-        const beat = await this.#server.call("POST", this.#claim.links.heartbeat, undefined, ended);
-        if (beat.cancel_requested) this.stop(new Cancelled("somebody wants the job cancelled"));
+        await pause(this.#leaseMs / HEARTBEATS_PER_LEASE, undefined, { signal: settled });
+        const response = await this.#server.call("POST", this.#claim.links.heartbeat, undefined, settled);
+        if (response.cancel_requested) this.stop(new Cancelled("the job was cancelled"));
       } catch (error) {
-        if (ended.aborted) return;
+        if (settled.aborted) return;
         if (!(error instanceof Unreachable)) return this.stop(error);
       }
     }
@@ -156,10 +156,10 @@ export class Job {
     this.#stopping.abort(reason);
   }
 
-  /** Say how the job ended, whether or not it was to stop; in a lease from now it is not ours. */
-  async end(what, body) {
-    const over = AbortSignal.timeout(this.#leaseMs);
-    await this.#server.insist("POST", this.#claim.links[what], body, over);
+  /** Settle the job, even if it was stopped; give up when the lease has expired. */
+  async settle(link, body) {
+    const expired = AbortSignal.timeout(this.#leaseMs);
+    await this.#server.callWithRetries("POST", this.#claim.links[link], body, expired);
   }
 }
 
@@ -169,48 +169,48 @@ function identity({ name, key, occurrence }) {
 
 async function run(server, claim, leaseS, handler, stopping) {
   const job = new Job(server, claim, leaseS);
-  const ended = new AbortController();
-  const keeping = job.keep(ended.signal);
+  const settled = new AbortController();
+  const heartbeats = job.sendHeartbeats(settled.signal);
   const stop = () => job.stop(stopping.reason);
   stopping.addEventListener("abort", stop);
   try {
-    await tryToRun(job, claim.input, handler, stopping);
+    await runHandler(job, claim.input, handler, stopping);
   } catch (error) {
-    // Lost, or nobody answered for a whole lease: somebody else has the job, or will have it.
+    // The lease is lost or expired: another worker has the job, or will claim it.
     if (!(error instanceof LeaseLost) && error.name !== "TimeoutError") throw error;
   } finally {
     stopping.removeEventListener("abort", stop);
-    ended.abort();
-    await keeping;
+    settled.abort();
+    await heartbeats;
   }
 }
 
-async function tryToRun(job, input, handler, stopping) {
+async function runHandler(job, input, handler, stopping) {
   try {
     job.signal.throwIfAborted();
     await job.readSteps();
     const result = (await handler(job, input)) ?? null;
-    await job.end("complete", { result });
+    await job.settle("complete", { result });
   } catch (error) {
     const reason = job.signal.aborted ? job.signal.reason : error;
     if (reason instanceof LeaseLost) throw reason;
-    if (stopping.aborted) return job.end("release");
-    const retryable = !(reason instanceof Refusal || reason instanceof Refused);
+    if (stopping.aborted) return job.settle("release");
+    const retryable = !(reason instanceof Fail || reason instanceof Rejected);
     const code = reason?.code ?? reason?.constructor?.name ?? "thrown";
     const message = String(reason?.message ?? reason).slice(0, 2000);
-    await job.end("fail", { code: String(code), message, retryable });
+    await job.settle("fail", { code: String(code), message, retryable });
   }
 }
 
-/** Run the jobs of some kinds, one at a time, until the process is told to end. */
+/** Run jobs of these kinds, one at a time, until a stop signal. */
 export async function work(address, handlers, { apiKey } = {}) {
   const server = new Server(address, apiKey);
   const stopping = new AbortController();
   for (const name of ["SIGTERM", "SIGINT"]) process.once(name, () => stopping.abort());
-  const asked = { kinds: Object.keys(handlers), max: 1, wait: WAIT_S };
+  const request = { kinds: Object.keys(handlers), max: 1, wait: WAIT_S };
   while (!stopping.signal.aborted) {
     try {
-      const found = await server.call("POST", "/v1/claims", asked, stopping.signal);
+      const found = await server.call("POST", "/v1/claims", request, stopping.signal);
       for (const claim of found.claims) {
         await run(server, claim, found.lease_s, handlers[claim.kind], stopping.signal);
       }

@@ -92,7 +92,7 @@ def test_altered_weights_are_not_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(weights, "_download", download)
-    with pytest.raises(ConfigurationError, match="is not the one that was published"):
+    with pytest.raises(ConfigurationError, match="is not the published file"):
         weights.fetch_weights()
     assert weights.find_weights() is None
     with pytest.raises(ConfigurationError, match="coatcheck fetch-model"):

@@ -12,11 +12,11 @@ from coatcheck.model.outcome import Errored, Outcome, Released, Succeeded
 from coatcheck.model.transition import (
     JobStatus,
     Transition,
-    cancel_asked,
     claimed,
     created,
     expired,
     lost,
+    request_cancel,
     settled,
     woken,
 )
@@ -48,33 +48,31 @@ class History:
         self.effects: list[Effect] = []
         self.orphans: list[Orphan] = []
         first = created(NOW, NOW)
-        self.standing: JobStatus = first.standing
+        self.status: JobStatus = first.status
         self.events = [JobEvent(1, EventType.STATE, NOW, first.event)]
 
     def _apply(self, transition: Transition | None) -> History:
         assert transition is not None
-        self.standing = transition.standing
+        self.status = transition.status
         self.events.append(
-            JobEvent(self.standing.last_event, EventType.STATE, self.now, transition.event)
+            JobEvent(self.status.last_event, EventType.STATE, self.now, transition.event)
         )
         return self
 
     def _effect(self, what: str, value: str = "") -> None:
-        standing, at = self.standing, 1000 * len(self.effects)
-        self.effects.append(
-            Effect(self.id, standing.attempt, standing.fence, 4711, what, at, value)
-        )
+        status, at = self.status, 1000 * len(self.effects)
+        self.effects.append(Effect(self.id, status.attempt, status.fence, 4711, what, at, value))
 
     def claim(self) -> History:
         self.now += 10
-        self._apply(claimed(self.standing, WORKER, self.now))
+        self._apply(claimed(self.status, WORKER, self.now))
         self._effect(BEGAN)
         return self
 
     def say(self) -> History:
-        last = self.standing.last_event + 1
-        self.standing = self.standing._replace(last_event=last)
-        data = json.dumps({"message": "working", "fence": self.standing.fence})
+        last = self.status.last_event + 1
+        self.status = self.status._replace(last_event=last)
+        data = json.dumps({"message": "working", "fence": self.status.fence})
         self.events.append(JobEvent(last, EventType.LOG, self.now, data))
         return self
 
@@ -87,22 +85,22 @@ class History:
         self, name: str, *, op: str = "step", occurrence: int = 0, attempts: int = 1
     ) -> History:
         """Write a step down as done."""
-        last = self.standing.last_event + 1
-        self.standing = self.standing._replace(last_event=last)
+        last = self.status.last_event + 1
+        self.status = self.status._replace(last_event=last)
         told = {"seq": last, "op": op, "name": name, "key": None, "occurrence": occurrence}
         data = json.dumps({**told, "state": "succeeded", "attempts": attempts})
         self.events.append(JobEvent(last, EventType.STEP, self.now, data))
         return self
 
     def wake(self) -> History:
-        return self._apply(woken(self.standing, self.terms, self.now))
+        return self._apply(woken(self.status, self.terms, self.now))
 
     def settle(self, outcome: Outcome) -> History:
         self.now += 10
-        return self._apply(settled(self.standing, self.terms, outcome, self.now))
+        return self._apply(settled(self.status, self.terms, outcome, self.now))
 
     def succeed(self) -> History:
-        self.result = json.dumps({"fence": self.standing.fence})
+        self.result = json.dumps({"fence": self.status.fence})
         self._effect(RETURNED, self.result)
         return self.settle(Succeeded(self.result))
 
@@ -113,20 +111,20 @@ class History:
         return self.settle(Released())
 
     def lose(self, after_ms: int = 1_000) -> History:
-        self.orphans.append(Orphan(self.id, self.standing.fence, self.now))
+        self.orphans.append(Orphan(self.id, self.status.fence, self.now))
         self.now += after_ms
-        return self._apply(lost(self.standing, self.terms, self.now))
+        return self._apply(lost(self.status, self.terms, self.now))
 
     def cancel(self) -> History:
-        return self._apply(cancel_asked(self.standing, self.terms, self.now))
+        return self._apply(request_cancel(self.status, self.terms, self.now))
 
     def expire(self) -> History:
-        return self._apply(expired(self.standing, self.terms, self.now))
+        return self._apply(expired(self.status, self.terms, self.now))
 
     @property
     def job(self) -> Job:
         """The row as a store would show it."""
-        changes = self.standing._asdict()
+        changes = self.status._asdict()
         del changes["claimable"]
         return Job(
             tenant="default",

@@ -89,7 +89,7 @@ def test_one_key_that_became_two_jobs() -> None:
 
 def test_a_job_that_ended_without_an_attempt() -> None:
     history = History("A")
-    history.standing = history.standing._replace(
+    history.status = history.status._replace(
         state=State.FAILED, last_event=2, finished_at=1, expires_at=2
     )
     data = '{"state":"failed","attempt":0,"previous":"queued"}'
@@ -197,7 +197,7 @@ def test_a_resumed_job_may_end_again() -> None:
         3,
     ):
         history.events.append(JobEvent(seq, EventType.STATE, history.now, data))
-    history.standing = history.standing._replace(attempt=1, fence=1, last_event=5)
+    history.status = history.status._replace(attempt=1, fence=1, last_event=5)
     check(run_of(history))
 
 
@@ -236,7 +236,7 @@ def test_a_job_that_waited_goes_on_with_its_attempt() -> None:
     history = History("S").claim().settle(Waiting(NOW)).wake().claim()
     check(run_of(history.commit("send").succeed()))
     again = History("S").claim().settle(Waiting(NOW)).wake()
-    again.standing = again.standing._replace(reason=None)  # a claim that counts one more
+    again.status = again.status._replace(reason=None)  # a claim that counts one more
     assert "P3" in broken(run_of(again.claim().succeed()))
 
 

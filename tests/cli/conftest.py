@@ -16,13 +16,13 @@ APP = f"{Path(tasks.__file__)}:app"
 
 @pytest.fixture
 def app_reference() -> str:
-    """What `coatcheck serve` is given to serve the app of these tests."""
+    """The app reference that `coatcheck serve` gets in these tests."""
     return APP
 
 
 @pytest.fixture(scope="package")  # no longer: also a server that nobody asks is at work
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server that the tests share, as its users would."""
+    """A server that the tests share."""
     folder = tmp_path_factory.mktemp("server")
     with running("serve", APP, "--port", "0", folder=folder) as server:
         server.stderr.wait_for("worker started")
@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="package")  # no longer: also a server that nobody asks is at work
 def plain_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server without an app, which has what is installed; shared as well."""
+    """A shared server without an app: it serves the installed surfaces."""
     with running("serve", "--port", "0", folder=tmp_path_factory.mktemp("plain")) as server:
         server.stderr.wait_for("worker started")
         yield server
@@ -39,7 +39,7 @@ def plain_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture
 def shell(server: Running, tmp_path: Path) -> Shell:
-    """A shell in a folder of its own, whose commands talk to the shared server."""
+    """A shell in its own folder, whose commands use the shared server."""
     return Shell(server.url(), tmp_path)
 
 
@@ -51,7 +51,7 @@ def client(server: Running) -> Iterator[Client]:
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Path:
-    """A named pipe: a `gated` job goes on when something is written to it."""
+    """A named pipe: a `gated` job continues when something is written to it."""
     path = tmp_path / "gate"
     os.mkfifo(path)
     return path

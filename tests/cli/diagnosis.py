@@ -1,4 +1,4 @@
-"""What the doctor found, read as a script reads it."""
+"""The findings of `coatcheck doctor --json`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.cli.processes import run_to_end
 
 
 def diagnose(folder: Path, *arguments: str, **settings: str) -> dict[str, Any]:
-    """Run the doctor as a script does, and return what it found."""
+    """Run the doctor and return its JSON output."""
     ended = run_to_end("doctor", "--json", *arguments, folder=folder, **settings)
     assert ended.stderr == ""
     found: dict[str, Any] = json.loads(ended.stdout)
@@ -18,7 +18,7 @@ def diagnose(folder: Path, *arguments: str, **settings: str) -> dict[str, Any]:
     for check in found["checks"]:
         assert set(check) == {"area", "level", "message", "advice"}
         assert check["level"] in ("ok", "warning", "problem")
-        assert check["level"] == "ok" or check["advice"], "each says what to do"
+        assert check["level"] == "ok" or check["advice"], "each finding has advice"
     problems = [check for check in found["checks"] if check["level"] == "problem"]
     assert found["ok"] is (not problems)
     assert ended.returncode == (1 if problems else 0)

@@ -1,4 +1,4 @@
-"""What the kernel tells about a process under /proc."""
+"""Facts about processes from /proc."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def children_of(pid: int) -> dict[int, list[str]]:
 
 
 def listening_ports(pid: int) -> set[int]:
-    """Return the TCP ports on which a process itself listens."""
+    """Return the TCP ports on which a process listens."""
     return _ports(pid, _LISTEN)
 
 
 def connected_ports(pid: int) -> list[int]:
-    """Return the local port of each TCP connection that a process itself holds."""
+    """Return the local port of each TCP connection of a process."""
     return [port for _, port in _sockets(pid, _ESTABLISHED)]
 
 

@@ -1,4 +1,4 @@
-"""Running the real command line: to its end, or beside a test that listens to what it prints."""
+"""Helpers that run the real command line: to its end, or in the background of a test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE_S = 60.0
 
 
 def environment(**settings: str) -> dict[str, str]:
-    """Return this process's environment without settings of Coatcheck's, and then with these."""
+    """Return this process's environment with only these Coatcheck settings."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -29,7 +29,7 @@ def environment(**settings: str) -> dict[str, str]:
 
 
 def run_to_end(*arguments: str, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Run a command that ends by itself, in a folder of its own."""
+    """Run a command to its end, in a given folder."""
     return subprocess.run(
         [*COMMAND, *arguments],
         cwd=folder,
@@ -42,7 +42,7 @@ def run_to_end(*arguments: str, folder: Path, **settings: str) -> subprocess.Com
 
 
 class Lines:
-    """What a process prints on one stream, line by line as it comes."""
+    """The lines that a process prints on one stream."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -121,7 +121,7 @@ class Running:
 
 @contextmanager
 def running(*arguments: str, folder: Path, **settings: str) -> Iterator[Running]:
-    """Start a command in a folder of its own; it has ended when this is left."""
+    """Start a command in a given folder, and stop it on exit."""
     process = subprocess.Popen(
         [*COMMAND, *arguments],
         cwd=folder,
@@ -140,7 +140,7 @@ def running(*arguments: str, folder: Path, **settings: str) -> Iterator[Running]
 
 
 def poll_until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something in another process that gives no signal when it happens."""
+    """Poll for a condition in another process that gives no signal."""
     pause = threading.Event()
     for _ in range(int(PATIENCE_S / 0.05)):
         if condition():

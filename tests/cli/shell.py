@@ -1,4 +1,4 @@
-"""A person's shell: commands that run to their end, and commands on a terminal."""
+"""A shell: commands that run to their end, and commands on a terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> Path:
-    """Write files into a folder by their paths, and return it."""
+    """Write files into a folder, and return it."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ class Shell:
 
 
 class Screen:
-    """What a command has written to its terminal."""
+    """The output of a command on its terminal."""
 
     def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
         self.process = process

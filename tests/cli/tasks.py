@@ -1,4 +1,4 @@
-"""The app that the tests of the command line serve."""
+"""The app that the CLI tests serve."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def echo(ctx: Context, value: JsonValue) -> JsonValue:
 
 @app.job(retries=0, queue="slow")
 def gated(ctx: Context, gate: str) -> str:
-    """Say something, then wait until somebody opens the other end of a named pipe."""
+    """Report progress, then wait until the other end of a named pipe is opened."""
     ctx.phase("loading")
     ctx.log("has begun", attempt=ctx.attempt)
     ctx.progress(1, 2, "half [bold]way[/bold] \x1b[31m")
@@ -43,14 +43,14 @@ def count(text: str) -> int:
 
 @app.job(retries=0)
 async def ask(ctx: Context, question: str) -> list[JsonValue]:
-    """Take a step, then wait for an event."""
+    """Run a step, then wait for an event."""
     length = await ctx.step(count, question)
     return [length, await ctx.wait_for("answer")]
 
 
 @app.job(retries=0)
 def needs_file(ctx: Context, path: str) -> str:
-    """Take a step that fails until there is a file."""
+    """Run a step that fails until a file exists."""
     ctx.step(count, path)
     text: str = ctx.step(Path(path).read_text, "utf-8", key="file")
     return text

@@ -1,4 +1,4 @@
-"""`coatcheck backup`: taken from a server at work, and a server on the copy finishes the jobs."""
+"""`coatcheck backup` of a running server; a server on the copy finishes the jobs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.cli.processes import run_to_end
 from tests.faults.place import sqlite_place
 from tests.faults.server import Server
 
-from .copied import finish, put_in, take_effects
+from .backup_jobs import finish, put_in, take_effects
 
 
-def test_a_server_on_the_copy_finishes_every_job(tmp_path: Path) -> None:
+def test_server_on_the_copy_finishes_every_job(tmp_path: Path) -> None:
     here, there = (sqlite_place(tmp_path / name) for name in ("here", "there"))
     for place in (here, there):
         place.folder.mkdir()
@@ -30,14 +30,14 @@ def test_a_server_on_the_copy_finishes_every_job(tmp_path: Path) -> None:
             folder=tmp_path,
         )
         assert (copied.returncode, copied.stderr) == (0, "")
-        assert "holds every job" in copied.stdout
+        assert "contains every job" in copied.stdout
         late = server.client.submit("quick", 1)
         assert server.client.wait(late.id)["state"] == "succeeded", "the original goes on"
     assert stat.S_IMODE((there.folder / "jobs.db").stat().st_mode) == 0o600
     finish(there, jobs, late.id)
 
 
-def test_a_backup_overwrites_nothing_and_leaves_nothing_half_done(tmp_path: Path) -> None:
+def test_backup_overwrites_nothing_and_leaves_no_partial_file(tmp_path: Path) -> None:
     database, copy = tmp_path / "jobs.db", tmp_path / "copy.db"
     asyncio.run(SQLiteStore(database).migrate())
     copy.write_text("precious")
@@ -57,7 +57,7 @@ def test_a_backup_overwrites_nothing_and_leaves_nothing_half_done(tmp_path: Path
     assert not list(tmp_path.glob("*.part")) + list(tmp_path.glob(".*.part"))
 
 
-def test_what_is_written_meanwhile_does_not_hold_the_backup_up(tmp_path: Path) -> None:
+def test_concurrent_writes_do_not_delay_the_backup(tmp_path: Path) -> None:
     database = tmp_path / "jobs.db"
     asyncio.run(SQLiteStore(database).migrate())
     seen = []
@@ -77,7 +77,7 @@ async def _count(database: Path) -> None:
     await store.close()
 
 
-def test_postgresql_is_told_its_own_way(tmp_path: Path) -> None:
+def test_postgresql_points_to_pg_dump(tmp_path: Path) -> None:
     ended = run_to_end(
         *("backup", "copy", "--database", "postgresql://user:secret@host/db"), folder=tmp_path
     )

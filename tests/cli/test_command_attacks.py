@@ -65,7 +65,7 @@ def target() -> Iterator[Target]:
                 yield Target(folder, api, http)
 
 
-def test_a_command_cannot_change_or_read_the_servers_files(target: Target) -> None:
+def test_command_cannot_read_or_change_server_files(target: Target) -> None:
     files = [target.folder, *(target.folder / "data").rglob("*"), target.folder / "data"]
     assert any(path.name.endswith(".pepper") for path in files)
     before = {path: path.stat().st_mode for path in files}
@@ -89,7 +89,7 @@ for path in sys.argv[1:]:
         assert os.listxattr(path) == []
 
 
-def test_a_command_cannot_take_the_apis_file_descriptors(target: Target) -> None:
+def test_command_cannot_exhaust_the_api_file_descriptors(target: Target) -> None:
     limits = resource.prlimit(target.api, resource.RLIMIT_NOFILE)
     ran = target.run("prlimit", f"--pid={target.api}", "--nofile=3:3")
     assert ran["exitCode"] != 0
@@ -97,7 +97,7 @@ def test_a_command_cannot_take_the_apis_file_descriptors(target: Target) -> None
     assert target.http.get("/healthz").status_code == 200
 
 
-def test_a_command_cannot_slow_down_or_end_the_api(target: Target) -> None:
+def test_command_cannot_slow_down_or_kill_the_api(target: Target) -> None:
     source = """
 import os, signal, sys
 pid = int(sys.argv[1])
@@ -116,7 +116,7 @@ for harm in (lambda: os.kill(pid, signal.SIGSTOP), lambda: os.kill(pid, signal.S
     assert target.http.get("/healthz").status_code == 200
 
 
-def test_a_command_that_fills_the_disk_is_killed(target: Target) -> None:
+def test_command_that_fills_the_disk_is_killed(target: Target) -> None:
     # At most 512 MiB, should the limit not hold.
     source = """
 import os, time
@@ -130,7 +130,7 @@ time.sleep(60)
     assert ran["stderr"] == "sandbox: killed: more than 268435456 bytes of disk\n"
 
 
-def test_a_server_whose_files_commands_could_read_does_not_start(tmp_path: Path) -> None:
+def test_server_with_files_readable_by_commands_does_not_start(tmp_path: Path) -> None:
     database = "sqlite:////usr/local/share/coatcheck-test/jobs.db"
     ended = run_to_end("serve", "--port", "0", folder=tmp_path, COATCHECK_DATABASE=database)
     assert ended.returncode == 78

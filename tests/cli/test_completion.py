@@ -1,4 +1,4 @@
-"""Shell completion: the scripts, and what is proposed."""
+"""Shell completion: the scripts and the completions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def proposed(shell: Shell, words: str, **settings: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
-def test_the_script_is_one_of_the_shell(shell: Shell, name: str) -> None:
+def test_script_is_valid_in_its_shell(shell: Shell, name: str) -> None:
     ended = shell.run("completion", name)
 
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -33,16 +33,16 @@ def test_the_script_is_one_of_the_shell(shell: Shell, name: str) -> None:
         subprocess.run([name, "-n"], input=ended.stdout, text=True, check=True)
 
 
-def test_commands_are_proposed(shell: Shell) -> None:
+def test_commands_are_completed(shell: Shell) -> None:
     assert proposed(shell, "coatcheck ki") == ["kinds"]
 
 
-def test_kinds_and_ids_are_asked_of_the_server(shell: Shell, client: Client) -> None:
+def test_kinds_and_ids_are_completed_from_the_server(shell: Shell, client: Client) -> None:
     job = client.submit("echo", 1)
 
     assert proposed(shell, "coatcheck submit ec") == ["echo"]
     assert job.id in proposed(shell, "coatcheck jobs show ")
 
 
-def test_without_a_server_nothing_is_proposed_and_nothing_is_said(shell: Shell) -> None:
+def test_completion_is_empty_and_silent_without_a_server(shell: Shell) -> None:
     assert proposed(shell, "coatcheck submit ", COATCHECK_URL="http://127.0.0.1:1") == []

@@ -1,4 +1,4 @@
-"""A disk with no room left, seen from outside: 503 until there is room, and nothing lost."""
+"""A full disk: 503 until there is space, and no job is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cli.processes import running
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits a process from outside")
 
 
-def test_a_full_disk_is_answered_with_503_and_outlived(tmp_path: Path, app_reference: str) -> None:
+def test_full_disk_returns_503_and_server_recovers(tmp_path: Path, app_reference: str) -> None:
     arguments = ("serve", app_reference, "--port", "0", "--no-worker")
     with (
         running(*arguments, folder=tmp_path) as server,

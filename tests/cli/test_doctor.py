@@ -1,4 +1,4 @@
-"""`coatcheck doctor`: what it finds, that it changes nothing, and that nothing can upset it."""
+"""`coatcheck doctor`: its findings; it changes nothing and never crashes."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ ALL = ", ".join(f"{migration.number:03d} {migration.name}" for migration in MIGR
 NOWHERE = "http://127.0.0.1:1"
 
 
-def test_where_all_is_well(tmp_path: Path, app_reference: str) -> None:
+def test_healthy_installation_has_no_problems(tmp_path: Path, app_reference: str) -> None:
     with running("serve", app_reference, "--port", "0", folder=tmp_path) as server:
         server.stderr.wait_for("worker started")
         found = diagnose(tmp_path, "--url", server.url())
 
     assert found["ok"] is True
     [(store, said)] = of_area(found, "store")
-    assert (store, "data/coatcheck.db takes writes" in said) == ("ok", True)
+    assert (store, "data/coatcheck.db accepts writes" in said) == ("ok", True)
     assert of_area(found, "migrations") == [("ok", f"all {len(MIGRATIONS)} are applied")]
-    assert of_area(found, "blobs") == [("ok", f"{tmp_path}/data/blobs takes writes")]
+    assert of_area(found, "blobs") == [("ok", f"{tmp_path}/data/blobs accepts writes")]
     assert [level for level, _ in of_area(found, "server")] == ["ok"]
     [(level, worker)] = of_area(found, "workers")
     assert (level, "process_id" in worker) == ("ok", True)
-    assert of_area(found, "queues") == [("ok", "no jobs wait or run")]
-    assert of_area(found, "clock") == [("ok", "the wall clock runs evenly")]
+    assert of_area(found, "queues") == [("ok", "no job is queued or running")]
+    assert of_area(found, "clock") == [("ok", "the wall clock is steady")]
     assert {level for level, _ in of_area(found, "parts")} <= {"ok", "warning"}
 
 
-def test_for_people_each_line_begins_with_its_level(shell: Shell, tmp_path: Path) -> None:
+def test_text_output_starts_each_line_with_its_level(shell: Shell, tmp_path: Path) -> None:
     run_to_end("migrate", folder=tmp_path)
 
     ended = shell.run("doctor")
@@ -54,7 +54,7 @@ def test_for_people_each_line_begins_with_its_level(shell: Shell, tmp_path: Path
     assert "no worker is running" in ended.stdout
 
 
-def test_it_says_what_programs_run_under(tmp_path: Path) -> None:
+def test_doctor_reports_the_sandbox_backend(tmp_path: Path) -> None:
     here = detect_sandbox()
     [(level, said)] = [
         each for each in of_area(diagnose(tmp_path), "parts") if each[1].startswith("programs run")
@@ -63,13 +63,13 @@ def test_it_says_what_programs_run_under(tmp_path: Path) -> None:
     assert level == ("warning" if here.backend is SandboxBackend.RLIMITS else "ok")
 
 
-def test_it_says_as_whom_programs_run_and_what_they_may_use(tmp_path: Path) -> None:
+def test_doctor_reports_sandbox_users_and_limits(tmp_path: Path) -> None:
     users = detect_users(detect_sandbox().backend)
     said = [words for _, words in of_area(diagnose(tmp_path), "parts")]
     if users.uids is None:
-        assert any(words.startswith("programs share the uid of the server") for words in said)
+        assert any(words.startswith("programs share the server's uid") for words in said)
     else:
-        assert f"each program has a uid of its own, from {users.uids}" in said
+        assert f"each program has its own uid, from {users.uids}" in said
     assert any(words.startswith("seccomp: programs ") for words in said)
     assert any(words.startswith("a command may use 256 MiB of disk") for words in said)
 
@@ -82,7 +82,7 @@ def test_it_says_as_whom_programs_run_and_what_they_may_use(tmp_path: Path) -> N
         ("COATCHECK_SANDBOX_UIDS", "9-5", "sandbox_uids must be an ascending range"),
     ],
 )
-def test_a_sandbox_that_lets_programs_read_secrets_is_a_problem(
+def test_sandbox_that_exposes_secrets_is_a_problem(
     tmp_path: Path, name: str, value: str, words: str
 ) -> None:
     ended = run_to_end("doctor", "--url", NOWHERE, folder=tmp_path, **{name: value})
@@ -90,13 +90,13 @@ def test_a_sandbox_that_lets_programs_read_secrets_is_a_problem(
     assert words in ended.stdout
 
 
-def test_it_says_which_engine_draws(tmp_path: Path) -> None:
+def test_doctor_reports_the_render_engine(tmp_path: Path) -> None:
     said = " ".join(words for _, words in of_area(diagnose(tmp_path), "parts"))
     assert "mermaid is drawn by merman" in said
     assert "mermaid could be drawn by chromium with Mermaid 11." in said
 
 
-def test_an_engine_that_is_asked_for_and_missing_is_a_problem(tmp_path: Path) -> None:
+def test_missing_configured_render_engine_is_a_problem(tmp_path: Path) -> None:
     asked = {"RENDER_ENGINE": "chromium", "COATCHECK_RENDER_CHROMIUM": "/nowhere/chromium"}
     found = diagnose(tmp_path, **asked)
     [said] = [words for level, words in of_area(found, "parts") if level == "problem"]
@@ -104,24 +104,24 @@ def test_an_engine_that_is_asked_for_and_missing_is_a_problem(tmp_path: Path) ->
     assert "report" not in said
 
 
-def test_without_a_database_nothing_is_made(tmp_path: Path) -> None:
+def test_doctor_does_not_create_a_missing_database(tmp_path: Path) -> None:
     found = diagnose(tmp_path)
 
     assert of_area(found, "store")[0][0] == "warning"
-    assert "is not there yet" in of_area(found, "store")[0][1]
+    assert "does not exist yet" in of_area(found, "store")[0][1]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_that_does_not_answer_is_a_problem_where_it_was_named(tmp_path: Path) -> None:
+def test_unreachable_server_is_a_problem_only_if_named(tmp_path: Path) -> None:
     run_to_end("migrate", folder=tmp_path)
 
     named = diagnose(tmp_path, "--url", NOWHERE)
 
-    assert of_area(named, "server") == [("problem", f"nothing answers at {NOWHERE}")]
+    assert of_area(named, "server") == [("problem", f"no server at {NOWHERE}")]
     assert [level for level, _ in of_area(named, "store")] == ["ok"]
 
 
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+def test_file_that_is_not_a_database_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "diary").write_bytes(b"this is my diary, not a database. " * 200)
 
     found = diagnose(tmp_path, "--database", "sqlite:///diary")
@@ -131,7 +131,7 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     assert of_area(found, "disk"), "the other checks are made all the same"
 
 
-def test_a_database_that_is_damaged(tmp_path: Path) -> None:
+def test_damaged_database_is_a_problem(tmp_path: Path) -> None:
     run_to_end("migrate", "--database", "sqlite:///jobs.db", folder=tmp_path)
     content = bytearray((tmp_path / "jobs.db").read_bytes())
     content[100:] = b"\xff" * (len(content) - 100)
@@ -142,7 +142,7 @@ def test_a_database_that_is_damaged(tmp_path: Path) -> None:
     assert of_area(found, "store")[0][0] == "problem"
 
 
-def test_a_folder_where_a_database_should_be(tmp_path: Path) -> None:
+def test_folder_instead_of_a_database_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
 
     found = diagnose(tmp_path, "--database", "sqlite:///folder")
@@ -150,7 +150,7 @@ def test_a_folder_where_a_database_should_be(tmp_path: Path) -> None:
     assert of_area(found, "store")[0][0] == "problem"
 
 
-def test_migrations_that_are_pending_stay_so(tmp_path: Path) -> None:
+def test_doctor_does_not_apply_pending_migrations(tmp_path: Path) -> None:
     connection = apsw.Connection(str(tmp_path / "jobs.db"))
     connection.execute("PRAGMA user_version = 0; CREATE TABLE other (x)")
     connection.close()
@@ -164,7 +164,7 @@ def test_migrations_that_are_pending_stay_so(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_a_database_of_a_newer_release(tmp_path: Path) -> None:
+def test_database_of_a_newer_release_is_a_problem(tmp_path: Path) -> None:
     run_to_end("migrate", "--database", "sqlite:///jobs.db", folder=tmp_path)
     connection = apsw.Connection(str(tmp_path / "jobs.db"))
     connection.execute("PRAGMA user_version = 9999")
@@ -176,7 +176,7 @@ def test_a_database_of_a_newer_release(tmp_path: Path) -> None:
     assert (level, "a newer Coatcheck has migrated it" in said) == ("problem", True)
 
 
-def test_queues_that_stand_still_are_named(tmp_path: Path, app_reference: str) -> None:
+def test_stalled_queues_are_reported(tmp_path: Path, app_reference: str) -> None:
     arguments = ("serve", app_reference, "--port", "0", "--no-worker")
     with running(*arguments, folder=tmp_path) as server:
         shell = Shell(server.url(), tmp_path)
@@ -186,18 +186,18 @@ def test_queues_that_stand_still_are_named(tmp_path: Path, app_reference: str) -
 
     warnings = [said for level, said in of_area(found, "queues") if level == "warning"]
     assert any(said.startswith("queue 'held': 1 ready") and "paused" in said for said in warnings)
-    assert "jobs of kind 'echo' wait, and no running worker has that kind" in warnings
-    assert of_area(found, "workers") == [("warning", "no worker is running: jobs wait")]
+    assert "jobs of kind 'echo' are queued, but no running worker has that kind" in warnings
+    assert of_area(found, "workers") == [("warning", "no worker is running: no job starts")]
 
 
-def test_a_store_whose_lock_is_held_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+def test_locked_store_times_out(tmp_path: Path) -> None:
     run_to_end("migrate", folder=tmp_path)
     with (tmp_path / "data" / "coatcheck.db.run" / "write.lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         found = diagnose(tmp_path)
 
     [(level, said)] = of_area(found, "store")
-    assert (level, "no answer" in said) == ("problem", True)
+    assert (level, "did not respond" in said) == ("problem", True)
     assert of_area(found, "parts"), "the other checks are made all the same"
 
 
@@ -213,7 +213,7 @@ def test_a_store_whose_lock_is_held_is_not_waited_for_for_ever(tmp_path: Path) -
         {"COATCHECK_URL": "http://ada:swordfish@127.0.0.1:1"},
     ],
 )
-def test_no_secret_is_shown(tmp_path: Path, settings: dict[str, str]) -> None:
+def test_no_secret_is_printed(tmp_path: Path, settings: dict[str, str]) -> None:
     for mode in ([], ["--json"]):
         ended = run_to_end("doctor", *mode, folder=tmp_path, **settings)
 
@@ -231,7 +231,7 @@ def test_no_secret_is_shown(tmp_path: Path, settings: dict[str, str]) -> None:
         {"COATCHECK_URL": "nonsense"},
     ],
 )
-def test_settings_that_make_no_sense_are_a_problem_and_no_traceback(
+def test_invalid_settings_are_a_problem_without_traceback(
     tmp_path: Path, settings: dict[str, str]
 ) -> None:
     found = diagnose(tmp_path, **settings)
@@ -239,7 +239,7 @@ def test_settings_that_make_no_sense_are_a_problem_and_no_traceback(
     assert found["ok"] is False
 
 
-def test_a_server_of_somebody_else(tmp_path: Path) -> None:
+def test_foreign_server_is_a_problem(tmp_path: Path) -> None:
     command = ["python3", "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -254,7 +254,7 @@ def test_a_server_of_somebody_else(tmp_path: Path) -> None:
     assert of_area(found, "server")[0][0] == "problem"
 
 
-def test_a_place_for_blobs_that_cannot_be_one_is_a_problem(tmp_path: Path) -> None:
+def test_unusable_blob_store_is_a_problem(tmp_path: Path) -> None:
     run_to_end("migrate", folder=tmp_path)
     (tmp_path / "file").write_text("")
 
@@ -290,10 +290,10 @@ def test_a_place_for_blobs_that_cannot_be_one_is_a_problem(tmp_path: Path) -> No
         ),
     ],
 )
-def test_it_says_which_walls_stand_around_parsers(
+def test_doctor_reports_the_parser_sandbox(
     monkeypatch: pytest.MonkeyPatch, protections: Protections, level: Level, word: str
 ) -> None:
     monkeypatch.setattr(parts, "detect_protections", lambda: protections)
-    found = parts._walls()
+    found = parts._parser_sandbox()
     assert found.level is level
     assert word in found.message

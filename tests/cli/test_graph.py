@@ -1,4 +1,4 @@
-"""`coatcheck graph`: a folder of code becomes the graph of it."""
+"""`coatcheck graph`."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ def run(server: Running, folder: Path, *arguments: str) -> subprocess.CompletedP
     return Shell(server.url(), folder, patience_s=100).run("graph", *arguments)
 
 
-def test_a_folder_becomes_a_graph_beside_a_summary(
-    server: Running, code: Path, tmp_path: Path
-) -> None:
+def test_graph_of_a_folder_with_summary(server: Running, code: Path, tmp_path: Path) -> None:
     done = run(server, tmp_path, "code")
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "graph.json").read_text())
@@ -52,19 +50,19 @@ def test_a_folder_becomes_a_graph_beside_a_summary(
         "shop/till.py",
     }
     assert "4 files, " in done.stderr
-    assert "(not 1 ignored)" in done.stderr
+    assert "(skipped: 1 ignored)" in done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["2", "shop.prices.price"] in lines
     assert ["shop.prices,", "shop.till"] in lines  # a circle
 
 
-def test_it_can_go_to_stdout(server: Running, code: Path, tmp_path: Path) -> None:
+def test_graph_can_be_written_to_stdout(server: Running, code: Path, tmp_path: Path) -> None:
     done = run(server, tmp_path, "code", "--kind", "call", "-o", "-")
     assert {edge["kind"] for edge in json.loads(done.stdout)["edges"]} >= {"calls"}
     assert "shop.prices.price" in done.stderr
 
 
-def test_its_modules_can_be_seen(server: Running, code: Path, tmp_path: Path) -> None:
+def test_modules_can_be_drawn(server: Running, code: Path, tmp_path: Path) -> None:
     done = run(server, tmp_path, "code", "--kind", "dependency", "-o", "modules.svg")
     assert done.returncode == 0, done.stderr
     picture = (tmp_path / "modules.svg").read_text()
@@ -74,7 +72,7 @@ def test_its_modules_can_be_seen(server: Running, code: Path, tmp_path: Path) ->
     assert '"shop/till.py" -> "shop/prices.py"' in (tmp_path / "graph.dot").read_text()
 
 
-def test_it_is_handed_in_as_the_surface_says(  # G10
+def test_job_is_submitted_through_the_graphs_surface(  # G10
     server: Running, code: Path, tmp_path: Path
 ) -> None:
     assert run(server, tmp_path, "code").returncode == 0
@@ -83,14 +81,14 @@ def test_it_is_handed_in_as_the_surface_says(  # G10
         assert job["surface"] == "graphs"
 
 
-def test_what_is_wrong_is_said(server: Running, code: Path, tmp_path: Path) -> None:
+def test_errors_are_reported(server: Running, code: Path, tmp_path: Path) -> None:
     assert run(server, tmp_path, "nowhere").returncode == 2
     assert "--format" in run(server, tmp_path, "code", "-o", "graph.txt").stderr
     (tmp_path / "empty").mkdir()
-    assert "nothing to make a graph of" in run(server, tmp_path, "empty").stderr
+    assert "no files to make a graph of" in run(server, tmp_path, "empty").stderr
 
 
-def test_too_many_modules_are_no_picture(server: Running, tmp_path: Path) -> None:
+def test_too_many_modules_cannot_be_drawn(server: Running, tmp_path: Path) -> None:
     for number in range(MOST_MODULES + 1):
         (tmp_path / f"m{number}.py").write_text("x = 1\n")
     done = run(server, tmp_path, ".", "-o", "modules.svg")
@@ -98,7 +96,7 @@ def test_too_many_modules_are_no_picture(server: Running, tmp_path: Path) -> Non
     assert not (tmp_path / "modules.svg").exists()
 
 
-def test_names_cannot_break_out_of_a_diagram() -> None:
+def test_names_cannot_inject_diagram_syntax() -> None:
     name = 'a"]; click x "javascript:alert(1)\n'
     node = {"id": "a", "kind": "module", "file": name, "qualified_name": name}
     graph = module_graph([node], [])
@@ -107,7 +105,7 @@ def test_names_cannot_break_out_of_a_diagram() -> None:
     assert '"a\\"]; click x \\"javascript:alert(1) "' in as_dot(graph)
 
 
-def test_what_all_names_begin_with_is_not_in_the_picture() -> None:
+def test_common_prefix_of_names_is_not_drawn() -> None:
     names = {"a.py": "shop.cart.items", "b.py": "shop.cart", "c.py": "shop.users"}
     nodes = [
         {"id": name, "kind": "module", "file": file, "qualified_name": name}
@@ -117,7 +115,7 @@ def test_what_all_names_begin_with_is_not_in_the_picture() -> None:
     assert drawn == ["flowchart LR", *(f'  m{n}["{s}"]' for n, s in enumerate(SHORT))]
 
 
-def test_what_is_packed_is_what_is_read() -> None:
+def test_pack_limit_equals_the_parser_limit() -> None:
     from coatcheck.codegraph.source import MAX_FILE_BYTES  # noqa: PLC0415
 
     assert LARGEST_SOURCE == MAX_FILE_BYTES

@@ -1,4 +1,4 @@
-"""What the command line says of itself."""
+"""The help texts of the command line."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ COMMANDS = sorted(every_command())
 in_every_command = pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 
 
-def test_help_shows_how_to_begin_and_every_command(tmp_path: Path) -> None:
+def test_help_shows_a_first_example_and_every_command(tmp_path: Path) -> None:
     shown = run_to_end("--help", folder=tmp_path)
 
     assert shown.returncode == 0
@@ -67,7 +67,7 @@ def test_help_shows_how_to_begin_and_every_command(tmp_path: Path) -> None:
         assert re.search(rf"^  {name} +\w", shown.stdout, re.MULTILINE)
 
 
-def test_the_example_in_the_help_can_be_copied_as_it_stands(tmp_path: Path) -> None:
+def test_example_in_the_help_can_be_copied(tmp_path: Path) -> None:
     lines = [line.strip() for line in run_to_end("--help", folder=tmp_path).stdout.splitlines()]
 
     assert "from coatcheck import App, Context" in lines
@@ -76,7 +76,7 @@ def test_the_example_in_the_help_can_be_copied_as_it_stands(tmp_path: Path) -> N
     assert "async def greet(ctx: Context, name: str) -> str:" in lines
 
 
-def test_no_command_is_left_out_here() -> None:
+def test_every_command_is_listed_here() -> None:
     assert tuple(sorted(main.COMMANDS)) == SUBCOMMANDS
 
 
@@ -88,7 +88,7 @@ def shown_help(words: Sequence[str]) -> str:
 
 
 @in_every_command
-def test_the_help_of_a_command_explains_it_and_each_of_its_options(words: Sequence[str]) -> None:
+def test_help_explains_the_command_and_each_option(words: Sequence[str]) -> None:
     explanation, options = shown_help(words).split("\nOptions:\n")
     assert len(explanation.splitlines()) >= 3, "more than the usage line"
     for option in re.split(r"\n(?=  -)", "\n" + options.split("\n\n")[0])[1:]:
@@ -97,7 +97,7 @@ def test_the_help_of_a_command_explains_it_and_each_of_its_options(words: Sequen
 
 
 @in_every_command
-def test_the_help_of_a_command_has_examples_that_parse(words: Sequence[str]) -> None:
+def test_help_has_examples_that_parse(words: Sequence[str]) -> None:
     examples = examples_in(shown_help(words))
     assert any(example[: len(words)] == list(words) for example in examples)
     for example in examples:
@@ -134,7 +134,7 @@ def parse(arguments: list[str]) -> None:
         pass
 
 
-def test_the_help_of_serve_has_examples_and_hides_what_our_own_processes_use(
+def test_help_of_serve_has_examples_and_hides_internal_options(
     tmp_path: Path,
 ) -> None:
     shown = run_to_end("serve", "--help", folder=tmp_path).stdout
@@ -144,7 +144,7 @@ def test_the_help_of_serve_has_examples_and_hides_what_our_own_processes_use(
     assert "--socket" not in shown
 
 
-def test_the_version_is_the_installed_one(tmp_path: Path) -> None:
+def test_version_is_the_installed_one(tmp_path: Path) -> None:
     shown = run_to_end("--version", folder=tmp_path)
 
     assert shown.returncode == 0
@@ -155,9 +155,7 @@ def test_the_version_is_the_installed_one(tmp_path: Path) -> None:
     "arguments",
     [["sevre"], ["watch"], ["serve", "tasks:app", "--prot", "1"], ["migrate", "--port"]],
 )
-def test_a_mistyped_command_is_answered_with_its_usage(
-    tmp_path: Path, arguments: list[str]
-) -> None:
+def test_mistyped_command_prints_usage(tmp_path: Path, arguments: list[str]) -> None:
     ended = run_to_end(*arguments, folder=tmp_path)
 
     assert ended.returncode == 2

@@ -14,7 +14,7 @@ from tests.cli.shell import Shell
 MISSING = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 
-def test_a_list_of_jobs_is_a_table_for_people(shell: Shell, client: Client) -> None:
+def test_jobs_are_printed_as_a_table(shell: Shell, client: Client) -> None:
     first, second = client.submit("echo", 1), client.submit("refuse", "no")
     first.result()
     client.wait(second.id)
@@ -28,7 +28,7 @@ def test_a_list_of_jobs_is_a_table_for_people(shell: Shell, client: Client) -> N
     assert list(by_id) == sorted(by_id, reverse=True)
 
 
-def test_jobs_are_found_by_what_they_are(shell: Shell) -> None:
+def test_jobs_are_filtered(shell: Shell) -> None:
     label = ("--label", f"test={shell.folder.name}")
     one = shell.json("submit", "echo", "1", *label, "--label", "n=1", "--queue", "later")["id"]
     two = shell.json("submit", "refuse", '"no"', *label, "--label", "n=2")["id"]
@@ -48,7 +48,7 @@ def test_jobs_are_found_by_what_they_are(shell: Shell) -> None:
     assert found("--limit", "1") == [two]
 
 
-def test_a_long_list_is_paged_through(shell: Shell) -> None:
+def test_long_list_is_read_in_pages(shell: Shell) -> None:
     label = f"many-{shell.folder.name}"
     jobs = [{"kind": "echo", "input": n, "labels": {"test": label}} for n in range(450)]
     httpx2.post(f"{shell.url}/v1/batches", json={"jobs": jobs}).raise_for_status()
@@ -65,7 +65,7 @@ def test_a_long_list_is_paged_through(shell: Shell) -> None:
     assert shell.run(*chosen, "--limit", "3").stdout.count("\n") == 4
 
 
-def test_show_tells_all_of_a_job(shell: Shell, client: Client) -> None:
+def test_show_prints_a_job_in_full(shell: Shell, client: Client) -> None:
     job = client.submit("echo", {"pages": 3}, labels={"customer": "17"})
     job.result()
 
@@ -77,20 +77,20 @@ def test_show_tells_all_of_a_job(shell: Shell, client: Client) -> None:
     assert shell.json("jobs", "show", job.id) == client.get(job.id)
 
 
-def test_explain_names_what_holds_a_job(shell: Shell, client: Client) -> None:
+def test_explain_names_the_reason(shell: Shell, client: Client) -> None:
     job = shell.json("submit", "echo", "1", "--run-at", "1h")
 
     shown = shell.run("jobs", "explain", job["id"]).stdout
     told = shell.json("jobs", "explain", job["id"])
 
     assert shown.splitlines()[0] == f"job {job['id']} is queued"
-    assert "delayed: it was submitted to start at" in shown
+    assert "delayed: it is scheduled to start at" in shown
     assert (told["id"], told["state"]) == (job["id"], "queued")
     assert [set(reason) for reason in told["explain"]] == [{"code", "message"}]
     client.cancel(job["id"])
 
 
-def test_a_result_is_printed_alone_or_the_exit_code_says_why_not(
+def test_result_is_printed_or_exit_code_tells_why_not(
     shell: Shell, client: Client, gate: Path
 ) -> None:
     done, failed = client.submit("echo", [1]), client.submit("refuse", "no")
@@ -105,7 +105,7 @@ def test_a_result_is_printed_alone_or_the_exit_code_says_why_not(
     gate.write_text("")
 
 
-def test_cancel_goes_through_all_of_them(shell: Shell, client: Client) -> None:
+def test_cancel_handles_every_id(shell: Shell, client: Client) -> None:
     later = [shell.json("submit", "echo", "1", "--run-at", "1h")["id"] for _ in range(2)]
     done = client.submit("echo", 1)
     done.result()
@@ -115,13 +115,13 @@ def test_cancel_goes_through_all_of_them(shell: Shell, client: Client) -> None:
     assert ended.returncode == 3
     assert ended.stdout.splitlines() == [
         f"{later[0]} cancelled",
-        f"{done.id} had succeeded before",
+        f"{done.id} was already succeeded",
         f"{later[1]} cancelled",
     ]
     assert MISSING in ended.stderr
 
 
-def test_delete_takes_what_has_ended(shell: Shell, client: Client, gate: Path) -> None:
+def test_delete_removes_finished_jobs_only(shell: Shell, client: Client, gate: Path) -> None:
     done, running = client.submit("echo", 1), client.submit("gated", str(gate))
     done.result()
 
@@ -134,7 +134,7 @@ def test_delete_takes_what_has_ended(shell: Shell, client: Client, gate: Path) -
     gate.write_text("")
 
 
-def test_kinds_say_what_they_take(shell: Shell) -> None:
+def test_kinds_show_their_input_types(shell: Shell) -> None:
     title, *rows = shell.run("kinds").stdout.splitlines()
     kinds = shell.json("kinds")["kinds"]
 
@@ -143,7 +143,7 @@ def test_kinds_say_what_they_take(shell: Shell) -> None:
     assert ["gated", "slow", "1", "1h", "string"] in [row.split() for row in rows]
 
 
-def test_a_queue_is_paused_and_goes_on(shell: Shell) -> None:
+def test_queue_is_paused_and_resumed(shell: Shell) -> None:
     paused = shell.json("queues", "pause", "held")
     job = shell.run("submit", "echo", "1", "--queue", "held").stdout.strip()
     explained = shell.run("jobs", "explain", job).stdout
@@ -156,7 +156,7 @@ def test_a_queue_is_paused_and_goes_on(shell: Shell) -> None:
     assert [queue["ready"] for queue in listed if queue["name"] == "held"] == [1]
     [row] = [row.split() for row in table.splitlines() if row.startswith("held ")]
     assert (row[1:4], row[-1]) == (["1", "0", "0"], "paused")
-    assert resumed.stdout.startswith("queue held goes on")
+    assert resumed.stdout.startswith("queue held is resumed")
     assert shell.run("watch", job).stdout == "1\n"
 
 
@@ -172,20 +172,20 @@ def test_a_queue_is_paused_and_goes_on(shell: Shell) -> None:
         ["queues", "pause", "no such name"],
     ],
 )
-def test_wrong_usage(shell: Shell, arguments: list[str]) -> None:
+def test_wrong_usage_exits_with_2(shell: Shell, arguments: list[str]) -> None:
     ended = shell.run(*arguments)
 
     assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr
     assert "Traceback" not in ended.stderr
 
 
-def test_what_looks_like_a_path_is_only_an_id(shell: Shell) -> None:
+def test_id_that_looks_like_a_path_is_escaped(shell: Shell) -> None:
     assert shell.run("jobs", "show", "../kinds").returncode == 3
     assert shell.run("jobs", "delete", "../queues").returncode == 3
 
 
 @pytest.mark.parametrize("columns", [30, 80])
-def test_an_id_is_never_cut(shell: Shell, client: Client, columns: int) -> None:
+def test_id_is_never_truncated(shell: Shell, client: Client, columns: int) -> None:
     job = client.submit("echo", 1)
     job.result()
     with shell.on_terminal("jobs", "list", "--limit", "5", columns=columns) as screen:
@@ -193,7 +193,7 @@ def test_an_id_is_never_cut(shell: Shell, client: Client, columns: int) -> None:
     assert job.id in screen.text
 
 
-def test_a_queue_is_limited_and_the_limit_lifted(shell: Shell) -> None:
+def test_queue_limit_is_set_and_removed(shell: Shell) -> None:
     limited = shell.run("queues", "limit", "gpu", "2")
     table = shell.run("queues", "list").stdout
     wrong = [shell.run("queues", "limit", "gpu", most) for most in ("0", "-1", "many")]

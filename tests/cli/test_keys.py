@@ -1,4 +1,4 @@
-"""`coatcheck keys` and `coatcheck tenants`, and the server they open."""
+"""`coatcheck keys` and `coatcheck tenants`, with a server that uses them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def refused(ended: subprocess.CompletedProcess[str], words: str) -> None:
     assert words in ended.stderr
 
 
-def test_the_first_key_opens_a_public_address(folder: Path) -> None:
+def test_first_key_allows_a_public_address(folder: Path) -> None:
     without = run_to_end("serve", "tasks:app", "--host", "0.0.0.0", "--port", "0", folder=folder)
     assert without.returncode == 78
     assert "coatcheck keys create --tenant default --scope admin" in without.stderr
@@ -60,7 +60,7 @@ def test_the_first_key_opens_a_public_address(folder: Path) -> None:
         assert httpx2.get(f"{here}/healthz").status_code == 200
 
 
-def test_keys_are_made_listed_and_revoked(folder: Path) -> None:
+def test_keys_are_created_listed_and_revoked(folder: Path) -> None:
     plain = run_to_end("keys", "create", "--tenant", "acme", folder=folder)
     assert plain.stdout.startswith("ck_")
     assert "not shown again" in plain.stderr
@@ -73,7 +73,7 @@ def test_keys_are_made_listed_and_revoked(folder: Path) -> None:
     assert stat.S_IMODE(pepper.stat().st_mode) == 0o600
 
 
-def test_what_makes_no_sense_is_refused(folder: Path) -> None:
+def test_invalid_values_are_rejected(folder: Path) -> None:
     wrong = run_to_end("keys", "create", "--scope", "jobs:fly", folder=folder)
     refused(wrong, "'jobs:fly' is no scope")
     work = run_to_end("keys", "create", "--tenant", "a", "--scope", "jobs:work", folder=folder)
@@ -99,7 +99,7 @@ def test_tenants_have_quotas_and_a_status(folder: Path) -> None:
     assert acme["quotas"]["jobs_waiting"] == 5
 
 
-def test_where_the_pepper_is(tmp_path: Path) -> None:
+def test_pepper_is_stored_beside_the_database(tmp_path: Path) -> None:
     beside = pepper_for(Settings(database=f"sqlite:///{tmp_path}/jobs.db"))
     assert beside.read() is None
     made = beside.read_or_make()

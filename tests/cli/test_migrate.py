@@ -10,7 +10,7 @@ import pytest
 from tests.cli.processes import run_to_end
 
 
-def test_a_fresh_database_is_made_and_migrated(tmp_path: Path) -> None:
+def test_new_database_is_created_and_migrated(tmp_path: Path) -> None:
     ended = run_to_end("migrate", "--database", "sqlite:///new/jobs.db", folder=tmp_path)
 
     assert ended.returncode == 0
@@ -20,7 +20,7 @@ def test_a_fresh_database_is_made_and_migrated(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "jobs.db").exists()
 
 
-def test_a_second_time_there_is_nothing_to_apply(tmp_path: Path) -> None:
+def test_second_migration_applies_nothing(tmp_path: Path) -> None:
     run_to_end("migrate", "--database", "sqlite:///jobs.db", folder=tmp_path)
 
     ended = run_to_end("migrate", "--database", "sqlite:///jobs.db", folder=tmp_path)
@@ -29,7 +29,7 @@ def test_a_second_time_there_is_nothing_to_apply(tmp_path: Path) -> None:
     assert ended.stdout == "the database is up to date\n"
 
 
-def test_the_database_may_come_from_the_environment_and_the_config_file(tmp_path: Path) -> None:
+def test_database_is_read_from_environment_and_config_file(tmp_path: Path) -> None:
     (tmp_path / "coatcheck.toml").write_text('database = "sqlite:///from-file.db"\n')
 
     run_to_end("migrate", "--config", "coatcheck.toml", folder=tmp_path)
@@ -41,7 +41,7 @@ def test_the_database_may_come_from_the_environment_and_the_config_file(tmp_path
 
 
 @pytest.mark.parametrize("size", [3, 5000])
-def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, size: int) -> None:
+def test_file_that_is_not_a_database_is_not_changed(tmp_path: Path, size: int) -> None:
     garbage = (b"this is my diary, not a database. " * 200)[:size]
     (tmp_path / "diary").write_bytes(garbage)
 
@@ -55,7 +55,7 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, size: int) -> 
     assert (tmp_path / "diary").read_bytes() == garbage
 
 
-def test_a_database_of_a_newer_release_is_left_alone(tmp_path: Path) -> None:
+def test_database_of_a_newer_release_is_not_changed(tmp_path: Path) -> None:
     run_to_end("migrate", "--database", "sqlite:///jobs.db", folder=tmp_path)
     connection = apsw.Connection(str(tmp_path / "jobs.db"))
     connection.execute("PRAGMA user_version = 9999")
@@ -68,7 +68,7 @@ def test_a_database_of_a_newer_release_is_left_alone(tmp_path: Path) -> None:
     assert "a newer Coatcheck has migrated it" in line
 
 
-def test_a_database_of_another_program_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_database_of_another_program_is_rejected_in_one_line(tmp_path: Path) -> None:
     connection = apsw.Connection(str(tmp_path / "other.db"))
     connection.execute("CREATE TABLE jobs (title TEXT)")
     connection.close()
@@ -80,7 +80,7 @@ def test_a_database_of_another_program_is_refused_in_one_line(tmp_path: Path) ->
     assert line.startswith("coatcheck: ")
 
 
-def test_a_folder_is_no_database(tmp_path: Path) -> None:
+def test_folder_is_rejected_as_database(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
 
     ended = run_to_end("migrate", "--database", "sqlite:///folder", folder=tmp_path)

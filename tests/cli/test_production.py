@@ -1,4 +1,4 @@
-"""The production profile over a real server: what SECURITY.md says of it."""
+"""The production profile of a real server, as SECURITY.md describes it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRODUCTION = {"COATCHECK_PROFILE": "production"}
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
-def test_without_a_key_it_is_not_served_on_loopback_either(tmp_path: Path, host: str) -> None:
+def test_production_needs_a_key_even_on_loopback(tmp_path: Path, host: str) -> None:
     ended = run_to_end(
         *["serve", APP, "--host", host, "--port", "0"], folder=tmp_path, **PRODUCTION
     )
@@ -40,7 +40,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[httpx2.Cl
 
 
 @pytest.mark.parametrize("served", ["production"], indirect=True)
-def test_it_has_no_pages_that_describe_it(served: httpx2.Client) -> None:
+def test_production_serves_no_documentation_pages(served: httpx2.Client) -> None:
     for path in PAGES:
         for method in ("GET", "HEAD"):
             assert served.request(method, path).status_code == 404, path
@@ -50,5 +50,5 @@ def test_it_has_no_pages_that_describe_it(served: httpx2.Client) -> None:
 
 
 @pytest.mark.parametrize("served", [""], indirect=True)
-def test_any_other_server_has_them(served: httpx2.Client) -> None:
+def test_other_profiles_serve_documentation_pages(served: httpx2.Client) -> None:
     assert [served.get(path).status_code for path in PAGES] == [200] * len(PAGES)

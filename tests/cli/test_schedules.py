@@ -1,4 +1,4 @@
-"""`coatcheck schedules`, as a person and a script use it."""
+"""`coatcheck schedules`, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def name() -> str:
     return f"s{uuid.uuid4().hex[:12]}"
 
 
-def test_a_schedule_from_its_beginning_to_its_end(shell: Shell, client: Client, name: str) -> None:
+def test_schedule_life_cycle(shell: Shell, client: Client, name: str) -> None:
     made = shell.run(
         *("schedules", "create", name, "echo", '{"n": 1}', "--cron", "0 3 1 1 *"),
         *("--timezone", "Europe/Berlin", "--label", "a=b", "--deadline", "2h", "--priority", "4"),
@@ -48,7 +48,9 @@ def test_a_schedule_from_its_beginning_to_its_end(shell: Shell, client: Client, 
 
     assert shell.run("schedules", "pause", name).stdout == f"schedule {name} is paused\n"
     assert shell.json("schedules", "pause", name)["paused"] is True
-    assert shell.run("schedules", "resume", name).stdout.startswith(f"schedule {name} goes on: ")
+    assert shell.run("schedules", "resume", name).stdout.startswith(
+        f"schedule {name} is resumed, next due: "
+    )
 
     triggered = shell.run("schedules", "trigger", name)
     job = client.wait(triggered.stdout.strip(), PATIENCE_S)
@@ -60,7 +62,7 @@ def test_a_schedule_from_its_beginning_to_its_end(shell: Shell, client: Client, 
     assert (gone.returncode, gone.stdout) == (3, "")
 
 
-def test_an_interval_with_an_input_from_a_file(shell: Shell, name: str) -> None:
+def test_interval_schedule_with_input_from_a_file(shell: Shell, name: str) -> None:
     (shell.folder / "input.json").write_text('["x"]')
     made = shell.json(
         *("schedules", "create", name, "echo", "@input.json", "--every", "1h30m"),
@@ -73,7 +75,7 @@ def test_an_interval_with_an_input_from_a_file(shell: Shell, name: str) -> None:
     shell.run("schedules", "delete", name)
 
 
-def test_looking_ahead_needs_no_server(shell: Shell) -> None:
+def test_next_ticks_need_no_server(shell: Shell) -> None:
     options = ("--cron", "30 2 * * sun", "--timezone", "Europe/Berlin", "--count", "3")
     away = shell.run("schedules", "next", *options, "--json", COATCHECK_URL="http://127.0.0.1:9")
     assert (away.returncode, away.stderr) == (0, "")
@@ -92,10 +94,10 @@ def test_looking_ahead_needs_no_server(shell: Shell) -> None:
         (["next", "--cron", "99 * * * *"], "minute: 99"),
         (["next", "--cron", "@daily", "--timezone", "Berlin"], "IANA"),
         (["next", "x", "--cron", "@daily"], "either the name"),
-        (["--json", "pause", "x"], "put options behind 'pause'"),
+        (["--json", "pause", "x"], "put options after 'pause'"),
     ],
 )
-def test_what_cannot_work_is_told(shell: Shell, arguments: list[str], complaint: str) -> None:
+def test_invalid_schedules_are_rejected(shell: Shell, arguments: list[str], complaint: str) -> None:
     ended = shell.run("schedules", *arguments)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert complaint in ended.stderr
@@ -114,7 +116,7 @@ app.schedule("often", tick, "tock", every=1)
 """
 
 
-def test_what_an_app_declares_is_served_and_gone_when_it_is_taken_out(tmp_path: Path) -> None:
+def test_declared_schedule_disappears_when_removed_from_the_app(tmp_path: Path) -> None:
     module = tmp_path / "tasks.py"
     module.write_text(TASKS)
     arguments = ("serve", "tasks.py:app", "--port", "0")
@@ -129,7 +131,7 @@ def test_what_an_app_declares_is_served_and_gone_when_it_is_taken_out(tmp_path: 
         assert client.schedules() == []
 
 
-def test_a_declaration_that_cannot_work_ends_the_start(tmp_path: Path) -> None:
+def test_invalid_declaration_prevents_the_start(tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text(TASKS.replace("every=1", "cron='0 25 * * *'"))
     ended = Shell("", tmp_path).run("serve", "tasks.py:app", "--port", "0", "--in-process")
     assert ended.returncode == 78

@@ -1,4 +1,4 @@
-"""`coatcheck serve` and `coatcheck worker`, as the processes they are."""
+"""`coatcheck serve` and `coatcheck worker` as real processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.cli.processes import COMMAND, PATIENCE_S, environment, run_to_end, ru
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 
 
-def test_serve_is_an_api_and_a_worker_and_only_the_api_answers(
+def test_serve_runs_an_api_and_a_worker_and_only_the_api_listens(
     tmp_path: Path, app_reference: str
 ) -> None:
     with running("serve", app_reference, "--port", "0", folder=tmp_path) as server:
@@ -40,13 +40,11 @@ def test_serve_is_an_api_and_a_worker_and_only_the_api_answers(
         assert server.stop() == 0
 
 
-def test_serve_says_where_it_listens_and_where_jobs_are_kept(
-    tmp_path: Path, app_reference: str
-) -> None:
+def test_serve_prints_its_address_and_database(tmp_path: Path, app_reference: str) -> None:
     with running("serve", app_reference, "--port", "0", folder=tmp_path) as server:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+", server.url())
         assert "loopback only" in server.stdout.wait_for(ANNOUNCEMENT)
-        assert server.stdout.wait_for("Jobs are kept in").endswith("sqlite:///data/coatcheck.db")
+        assert server.stdout.wait_for("Jobs are stored in").endswith("sqlite:///data/coatcheck.db")
         assert (tmp_path / "data" / "coatcheck.db").exists()
         cockpit = server.stdout.wait_for("The cockpit is at").split()[-1]
         assert cockpit == f"{server.url()}/ui"
@@ -60,9 +58,7 @@ def test_serve_listens_on_ipv6_loopback_too(tmp_path: Path, app_reference: str) 
         assert client.submit("process_id").job["state"] == "queued"
 
 
-def test_without_a_worker_it_is_one_process_and_jobs_stay_queued(
-    tmp_path: Path, app_reference: str
-) -> None:
+def test_no_worker_is_one_process_and_jobs_stay_queued(tmp_path: Path, app_reference: str) -> None:
     with (
         running("serve", app_reference, "--port", "0", "--no-worker", folder=tmp_path) as server,
         Client(server.url()) as client,
@@ -75,7 +71,7 @@ def test_without_a_worker_it_is_one_process_and_jobs_stay_queued(
         assert server.stop() == 0
 
 
-def test_in_process_the_job_runs_where_the_api_answers(tmp_path: Path, app_reference: str) -> None:
+def test_in_process_runs_jobs_in_the_api_process(tmp_path: Path, app_reference: str) -> None:
     with (
         running("serve", app_reference, "--port", "0", "--in-process", folder=tmp_path) as server,
         Client(server.url()) as client,
@@ -87,9 +83,7 @@ def test_in_process_the_job_runs_where_the_api_answers(tmp_path: Path, app_refer
 
 
 # G30, G31
-def test_a_worker_alone_runs_what_another_process_accepted_and_opens_no_port(
-    tmp_path: Path, app_reference: str
-) -> None:
+def test_worker_alone_runs_jobs_and_opens_no_port(tmp_path: Path, app_reference: str) -> None:
     with (
         running("serve", app_reference, "--port", "0", "--no-worker", folder=tmp_path) as api,
         running("worker", app_reference, folder=tmp_path) as worker,
@@ -105,7 +99,7 @@ def test_a_worker_alone_runs_what_another_process_accepted_and_opens_no_port(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_server_told_to_stop_leaves_no_process_behind(
+def test_stopped_server_leaves_no_process_behind(
     tmp_path: Path, app_reference: str, number: signal.Signals
 ) -> None:
     with running("serve", app_reference, "--port", "0", folder=tmp_path) as server:
@@ -118,9 +112,7 @@ def test_a_server_told_to_stop_leaves_no_process_behind(
         assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
 
 
-def test_every_line_of_the_log_is_json_when_nobody_reads_it_on_a_terminal(
-    tmp_path: Path, app_reference: str
-) -> None:
+def test_log_lines_are_json_without_a_terminal(tmp_path: Path, app_reference: str) -> None:
     with running(
         "serve", app_reference, "--port", "0", folder=tmp_path, COATCHECK_LOG_LEVEL="debug"
     ) as server:
@@ -131,15 +123,19 @@ def test_every_line_of_the_log_is_json_when_nobody_reads_it_on_a_terminal(
         server.stop()
         lines = [json.loads(line) for line in server.stderr.until_end()]
 
-    assert {"started", "job submitted", "worker started", "handler failed", "worker stopped"} <= {
-        line["message"] for line in lines
-    }
+    assert {
+        "process started",
+        "job submitted",
+        "worker started",
+        "handler failed",
+        "worker stopped",
+    } <= {line["message"] for line in lines}
     for line in lines:
         assert {"time", "level", "logger", "message"} <= set(line)
     assert "a secret of the caller" not in str(lines)
 
 
-def test_the_log_is_for_people_on_a_terminal(tmp_path: Path, app_reference: str) -> None:
+def test_log_is_readable_text_on_a_terminal(tmp_path: Path, app_reference: str) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*COMMAND, "worker", app_reference], cwd=tmp_path, env=environment(), stderr=theirs
@@ -155,18 +151,18 @@ def test_the_log_is_for_people_on_a_terminal(tmp_path: Path, app_reference: str)
     assert re.match(r"\d\d:\d\d:\d\d\.\d{3} info +worker started  worker=\w{26} slots=\d+", line)
 
 
-def test_the_demo_shows_a_job_through_each_door_and_ends(tmp_path: Path) -> None:
+def test_demo_runs_a_job_through_each_surface(tmp_path: Path) -> None:
     ended = run_to_end("demo", "--once", "--port", "0", folder=tmp_path, COLUMNS="200")
 
     assert ended.returncode == 0, ended.stdout
     assert "there are 1,270,607 primes below 20,000,000" in ended.stdout
     assert (tmp_path / "data" / "demo-diagram.svg").read_text().startswith("<svg")
     assert f"  {os.uname().sysname} " in ended.stdout
-    assert "nothing of the code is kept" in ended.stdout
+    assert "no code is stored" in ended.stdout
     # It asks its own documentation, and the page that knows answers.
     [answer] = re.findall(rf"search\?q={re.escape(QUESTION)}\n  (.*?): (.*)", ended.stdout)
     assert answer[0] == "docs/guarantees.md"
     assert "worker" in answer[1]
     assert '{"report": "2030-01", "pages": 42}' in ended.stdout
-    assert "foreman is left out: nothing asks for it; set FOREMAN_OLLAMA_URL" in ended.stdout
+    assert "foreman is not available: it is not enabled; set FOREMAN_OLLAMA_URL" in ended.stdout
     assert ended.stderr == ""

@@ -1,4 +1,4 @@
-"""`coatcheck serve` that cannot ever work: one clear message, exit code 78, and no restart."""
+"""Permanent failures of `coatcheck serve`: one clear message, exit code 78, no restart."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def message(ended: subprocess.CompletedProcess[str]) -> str:
 
 
 @in_every_mode
-def test_a_module_that_is_not_there(tmp_path: Path, mode: list[str]) -> None:
+def test_missing_module(tmp_path: Path, mode: list[str]) -> None:
     ended = run_to_end("serve", "no_such_tasks:app", "--port", "0", *mode, folder=tmp_path)
 
     assert "there is no module 'no_such_tasks' here" in message(ended)
     assert "Traceback" not in ended.stderr
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file(tmp_path: Path) -> None:
     ended = run_to_end("serve", "jobs/none.py:app", "--port", "0", folder=tmp_path)
 
     assert "there is no module 'none' here" in message(ended)
@@ -52,9 +52,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         ("shop:name", "'shop:name' should be a coatcheck.App, but is a str"),
     ],
 )
-def test_a_reference_that_does_not_lead_to_an_app(
-    tmp_path: Path, reference: str, said: str
-) -> None:
+def test_reference_that_is_not_an_app(tmp_path: Path, reference: str, said: str) -> None:
     (tmp_path / "shop.py").write_text("name = 'a text'\n")
 
     ended = run_to_end("serve", reference, "--port", "0", "--no-worker", folder=tmp_path)
@@ -64,7 +62,7 @@ def test_a_reference_that_does_not_lead_to_an_app(
 
 
 @in_every_mode
-def test_a_module_that_raises_shows_its_traceback_and_is_not_tried_again(
+def test_module_that_raises_shows_its_traceback_and_is_not_restarted(
     tmp_path: Path, mode: list[str]
 ) -> None:
     (tmp_path / "shop.py").write_text("def build():\n    return 1 / 0\n\napp = build()\n")
@@ -77,7 +75,7 @@ def test_a_module_that_raises_shows_its_traceback_and_is_not_tried_again(
     assert ended.stderr.count("Traceback") <= 2
 
 
-def test_a_module_that_exits_is_not_started_for_ever(tmp_path: Path) -> None:
+def test_module_that_exits_is_not_restarted(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text("import sys\nsys.exit('use the other file')\n")
 
     # Alone, as the supervisor starts it: it stops at 78 and tries again at anything else.
@@ -87,7 +85,7 @@ def test_a_module_that_exits_is_not_started_for_ever(tmp_path: Path) -> None:
     assert "use the other file" in ended.stderr
 
 
-def test_a_module_with_a_syntax_error_shows_where(tmp_path: Path) -> None:
+def test_syntax_error_shows_its_position(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text("app = (\n")
 
     ended = run_to_end("serve", "shop:app", "--port", "0", "--no-worker", folder=tmp_path)
@@ -97,9 +95,7 @@ def test_a_module_with_a_syntax_error_shows_where(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["no_such_library", "sho"])
-def test_a_module_whose_own_import_is_missing_is_not_said_to_be_missing_itself(
-    tmp_path: Path, missing: str
-) -> None:
+def test_missing_import_of_a_module_is_named(tmp_path: Path, missing: str) -> None:
     (tmp_path / "shop.py").write_text(f"import {missing}\n")
 
     ended = run_to_end("serve", "shop:app", "--port", "0", "--no-worker", folder=tmp_path)
@@ -108,7 +104,7 @@ def test_a_module_whose_own_import_is_missing_is_not_said_to_be_missing_itself(
     assert f"No module named '{missing}'" in ended.stderr
 
 
-def test_a_module_that_declares_a_wrong_kind_is_told_what_is_wrong(tmp_path: Path) -> None:
+def test_invalid_kind_declaration_is_explained(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(
         "import coatcheck\napp = coatcheck.App()\n@app.job(timeout='soon')\ndef build(ctx): ...\n"
     )
@@ -119,7 +115,7 @@ def test_a_module_that_declares_a_wrong_kind_is_told_what_is_wrong(tmp_path: Pat
 
 
 @in_every_mode
-def test_a_port_that_somebody_else_has(tmp_path: Path, app_reference: str, mode: list[str]) -> None:
+def test_port_in_use(tmp_path: Path, app_reference: str, mode: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         ended = run_to_end("serve", app_reference, "--port", port, *mode, folder=tmp_path)
@@ -129,7 +125,7 @@ def test_a_port_that_somebody_else_has(tmp_path: Path, app_reference: str, mode:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "jobs.example", ""])
-def test_a_public_address_is_refused_with_the_reason(
+def test_public_address_without_keys_is_rejected(
     tmp_path: Path, app_reference: str, host: str
 ) -> None:
     ended = run_to_end("serve", app_reference, "--host", host, "--port", "0", folder=tmp_path)
@@ -156,7 +152,7 @@ def test_a_public_address_is_refused_with_the_reason(
         ("COATCHECK_CONFIG", "unknown.toml", "unknown.toml: unknown setting 'prot'"),
     ],
 )
-def test_a_setting_that_makes_no_sense(
+def test_invalid_setting(
     tmp_path: Path, app_reference: str, name: str, value: str, said: str
 ) -> None:
     (tmp_path / "unknown.toml").write_text("prot = 1\n")
@@ -171,7 +167,7 @@ def test_a_setting_that_makes_no_sense(
 
 
 @in_every_mode
-def test_a_database_that_cannot_be_opened_is_named_without_its_password(
+def test_unusable_database_is_named_without_its_password(
     tmp_path: Path, app_reference: str, mode: list[str]
 ) -> None:
     url = "mysql://ada:swordfish@db.example/jobs"
@@ -195,16 +191,14 @@ def test_a_database_that_cannot_be_opened_is_named_without_its_password(
         "ada:swordfish@db.example",
     ],
 )
-def test_whatever_stands_for_the_database_its_password_is_not_printed(
-    tmp_path: Path, url: str
-) -> None:
+def test_database_password_is_never_printed(tmp_path: Path, url: str) -> None:
     ended = run_to_end("migrate", "--database", url, folder=tmp_path)
 
     assert "sqlite:///path/to/jobs.db" in message(ended)
     assert "swordfish" not in ended.stdout + ended.stderr
 
 
-def test_a_database_that_is_none_stops_the_server_instead_of_restarting_it(
+def test_invalid_database_stops_the_server_without_restarts(
     tmp_path: Path, app_reference: str
 ) -> None:
     (tmp_path / "diary").write_bytes(b"this is my diary, not a database")
@@ -231,7 +225,7 @@ def test_a_database_that_is_none_stops_the_server_instead_of_restarting_it(
         ),
     ],
 )
-def test_settings_of_webhooks_that_make_no_sense(
+def test_invalid_webhook_settings(
     tmp_path: Path, app_reference: str, settings: dict[str, str], said: str
 ) -> None:
     command = ("worker", app_reference)

@@ -1,4 +1,4 @@
-"""`coatcheck serve` without an app: the surfaces that are installed."""
+"""`coatcheck serve` without an app: the installed surfaces."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def entries(monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
     return found
 
 
-def test_a_package_brings_its_surface(entries: list[EntryPoint]) -> None:
+def test_installed_package_adds_its_surface(entries: list[EntryPoint]) -> None:
     entries.append(EntryPoint("reports", "examples.own_surface:Reports", GROUP))
     app = app_of_surfaces()
     assert (list(app.surfaces), list(app.kinds)) == (["reports"], ["report"])
 
 
-def test_one_whose_libraries_are_missing_is_left_out(entries: list[EntryPoint]) -> None:
+def test_surface_with_missing_libraries_is_skipped(entries: list[EntryPoint]) -> None:
     entries.append(EntryPoint("a", "no_such_library.surface:Surface", GROUP))
     entries.append(EntryPoint("reports", "examples.own_surface:Reports", GROUP))
     missing, there = installed_surfaces()
@@ -36,13 +36,13 @@ def test_one_whose_libraries_are_missing_is_left_out(entries: list[EntryPoint]) 
     assert list(app_of_surfaces().surfaces) == ["reports"]
 
 
-def test_with_nothing_to_serve_it_says_what_to_do(entries: list[EntryPoint]) -> None:
+def test_serve_without_surfaces_advises_what_to_install(entries: list[EntryPoint]) -> None:
     entries.append(EntryPoint("a", "no_such_library.surface:Surface", GROUP))
     with pytest.raises(ConfigurationError, match=r"name an app[\s\S]*a: it needs no_such_library"):
         app_of_surfaces()
 
 
-def test_what_is_no_surface_is_named(entries: list[EntryPoint]) -> None:
+def test_invalid_surface_is_named(entries: list[EntryPoint]) -> None:
     entries.append(EntryPoint("wrong", "builtins:dict", GROUP))
     with pytest.raises(ConfigurationError, match="'wrong'"):
         app_of_surfaces()

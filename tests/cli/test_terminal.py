@@ -1,4 +1,4 @@
-"""Text that cannot steer a terminal, tables that fit it, times as people read them."""
+"""Escaped text, tables that fit the terminal, and time formats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from coatcheck.cli.output.tables import TableColumn, cut, lay_out
+from coatcheck.cli.output.tables import TableColumn, lay_out, truncate
 from coatcheck.cli.output.terminal import plain, pretty
 from coatcheck.cli.output.time_format import read_moment, read_seconds, read_since, short
 
@@ -33,12 +33,12 @@ PARAMETER = click.Option(["--any"])
         ("né 日本 👩\u200d🔧", "né 日本 👩\u200d🔧"),
     ],
 )
-def test_what_steers_a_terminal_is_shown_as_an_escape(text: str, shown: str) -> None:
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
     assert plain(text) == shown
 
 
 @given(st.text())
-def test_no_text_steers_a_terminal(text: str) -> None:
+def test_no_text_contains_control_characters_after_escaping(text: str) -> None:
     for letter in plain(text):
         assert unicodedata.category(letter) not in ("Cc", "Cs", "Zl", "Zp")
 
@@ -59,8 +59,8 @@ def test_pretty_json_is_the_same_json(value: object) -> None:
 
 
 @given(st.text(), st.integers(1, 40))
-def test_a_cut_text_is_no_wider_than_it_may_be(text: str, width: int) -> None:
-    assert cell_len(cut(plain(text), width)) <= width
+def test_truncated_text_fits_the_width(text: str, width: int) -> None:
+    assert cell_len(truncate(plain(text), width)) <= width
 
 
 COLUMNS = (TableColumn("ID"), TableColumn("KIND", 1), TableColumn("STATE"), TableColumn("WORDS", 2))
@@ -77,7 +77,7 @@ ROW = ["01ARZ3NDEKTSV4RRFFQ69G5FAV", "report", "running", "a long message that g
         (10, "01ARZ3NDEKTSV4RRFFQ69G5FAV  running"),
     ],
 )
-def test_a_table_gives_up_what_matters_least(width: int, shown: str) -> None:
+def test_table_drops_the_least_important_columns(width: int, shown: str) -> None:
     titles = [column.title for column in COLUMNS]
     assert lay_out(COLUMNS, [titles, ROW], width)[1] == shown
 
@@ -96,11 +96,11 @@ def test_a_table_gives_up_what_matters_least(width: int, shown: str) -> None:
         (86_400_000 * 2 + 3_600_000, "2d1h"),
     ],
 )
-def test_a_duration_is_short(milliseconds: int, shown: str) -> None:
+def test_duration_is_formatted(milliseconds: int, shown: str) -> None:
     assert short(milliseconds) == shown
 
 
-def test_times_are_read_as_people_write_them() -> None:
+def test_times_are_parsed() -> None:
     assert read_seconds(CONTEXT, PARAMETER, "90") == 90
     assert read_seconds(CONTEXT, PARAMETER, "1h30m") == 5400
     assert read_since(CONTEXT, PARAMETER, "2030-01-31T10:00:00+01:00") == "2030-01-31T09:00:00.000Z"
@@ -113,7 +113,7 @@ def test_times_are_read_as_people_write_them() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "tomorrow", "2030-01-31", "-1h", "99999999999999d", "nan"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_invalid_time_is_rejected(text: str) -> None:
     with pytest.raises(click.BadParameter):
         read_since(CONTEXT, PARAMETER, text)
     with pytest.raises(click.BadParameter):
@@ -121,6 +121,6 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "nan", "inf", "soon"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(click.BadParameter):
         read_seconds(CONTEXT, PARAMETER, text)

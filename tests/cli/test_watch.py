@@ -1,4 +1,4 @@
-"""`coatcheck watch` and `submit --wait` as a person sees them, on a terminal."""
+"""`coatcheck watch` and `submit --wait` on a terminal."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from tests.cli.shell import Shell
 HOSTILE = r"half [bold]way[/bold] \e[31m"
 
 
-def test_a_job_is_shown_with_its_phase_its_words_and_its_log(
-    shell: Shell, client: Client, gate: Path
-) -> None:
+def test_watch_shows_phase_message_and_log(shell: Shell, client: Client, gate: Path) -> None:
     job = client.submit("gated", str(gate)).job
     with shell.on_terminal("watch", job["id"]) as screen:
         screen.wait_for(HOSTILE)
@@ -35,7 +33,7 @@ def test_a_job_is_shown_with_its_phase_its_words_and_its_log(
     assert "\x1b[31m\n" not in screen.raw, "what a job says does not colour the terminal"
 
 
-def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(
+def test_ctrl_c_leaves_the_job_running_and_prints_how_to_follow_it(
     shell: Shell, client: Client, gate: Path
 ) -> None:
     with shell.on_terminal("submit", "gated", f'"{gate}"', "--wait") as screen:
@@ -43,14 +41,14 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(
         screen.press_ctrl_c()
 
         assert screen.end() == 130
-        found = re.search(r"Come back to it with: coatcheck watch (\w+)\n", screen.text)
+        found = re.search(r"Follow it with: coatcheck watch (\w+)\n", screen.text)
     assert found is not None, screen.text
     assert client.get(found[1])["state"] == "running"
     gate.write_text("later")
     assert shell.run("watch", found[1]).stdout == '"later"\n'
 
 
-def test_the_way_back_names_the_server_where_it_is_not_the_usual_one(
+def test_hint_names_the_server_if_it_is_not_the_default(
     shell: Shell, client: Client, gate: Path
 ) -> None:
     job = client.submit("gated", str(gate)).job
@@ -64,9 +62,7 @@ def test_the_way_back_names_the_server_where_it_is_not_the_usual_one(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
-def test_a_server_that_goes_away_meanwhile_is_waited_for(
-    tmp_path: Path, app_reference: str, gate: Path
-) -> None:
+def test_watch_survives_a_server_restart(tmp_path: Path, app_reference: str, gate: Path) -> None:
     with running("serve", app_reference, "--port", "0", folder=tmp_path) as server:
         shell = Shell(server.url(), tmp_path)
         with shell.on_terminal("submit", "gated", f'"{gate}"', "--wait") as screen:
@@ -74,14 +70,14 @@ def test_a_server_that_goes_away_meanwhile_is_waited_for(
             children = children_of(server.pid).items()
             [api] = [pid for pid, command in children if "--no-worker" in command]
             os.kill(api, signal.SIGKILL)
-            screen.wait_for("the server does not answer")
+            screen.wait_for("the server is unreachable")
             gate.write_text("in the end")
 
             assert screen.end() == 0
             assert '"in the end"' in screen.text
 
 
-def test_a_job_that_has_ended_is_shown_as_it_ended(shell: Shell, client: Client) -> None:
+def test_finished_job_prints_its_outcome(shell: Shell, client: Client) -> None:
     done = client.submit("echo", {"a": [1]})
     done.result()
     failed = client.submit("refuse", "no paper").id
@@ -95,7 +91,7 @@ def test_a_job_that_has_ended_is_shown_as_it_ended(shell: Shell, client: Client)
         assert "refused: no paper" in screen.text
 
 
-def test_a_cancelled_job_has_its_own_exit_code(shell: Shell, client: Client) -> None:
+def test_cancelled_job_exits_with_4(shell: Shell, client: Client) -> None:
     later = shell.run("submit", "echo", "1", "--run-at", "1h").stdout.strip()
     client.cancel(later)
 
@@ -105,24 +101,26 @@ def test_a_cancelled_job_has_its_own_exit_code(shell: Shell, client: Client) -> 
     assert "was cancelled" in ended.stderr
 
 
-def test_a_job_that_is_not_there(shell: Shell) -> None:
+def test_unknown_job_exits_with_3(shell: Shell) -> None:
     ended = shell.run("watch", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
 
     assert (ended.returncode, ended.stdout) == (3, "")
     assert ended.stderr == "coatcheck: there is no job 01ARZ3NDEKTSV4RRFFQ69G5FAV\n"
 
 
-def test_what_holds_a_queued_job_is_shown(shell: Shell) -> None:
+def test_reason_for_a_queued_job_is_shown(shell: Shell) -> None:
     arguments = ("submit", "echo", "1", "--run-at", "1h", "--wait", "--timeout", "500ms")
     with shell.on_terminal(*arguments, columns=140) as screen:
         assert screen.end() == 6
         assert "queued" in screen.text
-        assert "it was submitted to start at" in screen.text
-        assert "is still queued; it goes on" in screen.text
+        assert "it is scheduled to start at" in screen.text
+        assert "is still queued; it continues" in screen.text
 
 
 @pytest.mark.parametrize("columns", [20, 60, 200])
-def test_the_bar_fits_any_terminal(shell: Shell, client: Client, gate: Path, columns: int) -> None:
+def test_progress_bar_fits_any_terminal(
+    shell: Shell, client: Client, gate: Path, columns: int
+) -> None:
     job = client.submit("gated", str(gate)).job
     with shell.on_terminal("watch", job["id"], columns=columns) as screen:
         screen.wait_for(" 50% ")
@@ -134,7 +132,7 @@ def test_the_bar_fits_any_terminal(shell: Shell, client: Client, gate: Path, col
     assert all(len(line) <= columns for line in bars), max(bars, key=len)
 
 
-def test_no_color_is_honoured(shell: Shell, client: Client) -> None:
+def test_no_color_is_honored(shell: Shell, client: Client) -> None:
     done = client.submit("echo", 1)
     done.result()
     with shell.on_terminal("jobs", "list", "--limit", "1", NO_COLOR="1") as screen:
@@ -142,7 +140,7 @@ def test_no_color_is_honoured(shell: Shell, client: Client) -> None:
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", screen.raw)
 
 
-def test_on_a_terminal_submit_says_how_to_come_back(shell: Shell) -> None:
+def test_submit_on_a_terminal_prints_how_to_follow_the_job(shell: Shell) -> None:
     with shell.on_terminal("submit", "echo", "1") as screen:
         assert screen.end() == 0
     [job_id, *hints] = screen.text.splitlines()

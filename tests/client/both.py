@@ -1,4 +1,4 @@
-"""Both clients for one test: AsyncClient on a loop of its own, called as Client is."""
+"""Both clients for one test: AsyncClient runs on its own loop behind Client's interface."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ FLAVOURS: tuple[Flavour, ...] = ("sync", "async")
 
 
 class Connect(Protocol):
-    """Opens a client of the flavour under test; it is closed when the test ends."""
+    """Opens a client of the flavor under test; it is closed when the test ends."""
 
     def __call__(self, url: str, **options: Any) -> Client: ...
 
 
 class FakeTime:
-    """Time that passes only when somebody pauses; it remembers the pauses."""
+    """A clock that advances only during pauses, and records them."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -46,7 +46,7 @@ class FakeTime:
 
 @contextmanager
 def connected(flavour: Flavour, url: str, **options: Any) -> Iterator[Client]:
-    """Open a client; an AsyncClient is put behind the same calls."""
+    """Open a client; wrap an AsyncClient in Client's interface."""
     if flavour == "sync":
         with Client(url, **options) as client:
             yield client
@@ -68,13 +68,13 @@ def connected(flavour: Flavour, url: str, **options: Any) -> Iterator[Client]:
 def scripted(
     flavour: Flavour, handler: Callable[[httpx2.Request], httpx2.Response], fake: FakeTime
 ) -> dict[str, Any]:
-    """Return options for a client whose server is a function and whose time is not real."""
+    """Return options for a client with a scripted server and a fake clock."""
     transport = httpx2.MockTransport(handler)
     return _options(flavour, fake.sleep, transport=transport, monotonic=fake.monotonic)
 
 
 def hasty(flavour: Flavour) -> dict[str, Any]:
-    """Return options for a client that pauses a hundredth of what it means to."""
+    """Return options for a client whose pauses are a hundred times shorter."""
     return _options(flavour, lambda seconds: time.sleep(seconds / 100))
 
 
@@ -88,7 +88,7 @@ def _options(flavour: Flavour, sleep: Callable[[float], None], **more: Any) -> d
 
 
 class _Blocking:
-    """An AsyncClient or an AsyncJobHandle whose coroutines are waited for."""
+    """An AsyncClient or AsyncJobHandle with blocking methods."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, inner: Any) -> None:
         self._loop = loop

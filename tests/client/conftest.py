@@ -19,21 +19,21 @@ ARGUMENTS = ("serve", f"{Path(tasks.__file__)}:app", "--port", "0")
 
 @pytest.fixture(scope="package")  # no longer: also a server that nobody asks is at work
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server that the tests share, as its users would."""
+    """A server that the tests share."""
     with running(*ARGUMENTS, folder=tmp_path_factory.mktemp("server")) as server:
         yield server
 
 
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[Running]:
-    """A server for a test that does it harm."""
+    """A server for a test that damages it."""
     with running(*ARGUMENTS, folder=tmp_path) as server:
         yield server
 
 
 @pytest.fixture(params=FLAVOURS)
 def flavour(request: pytest.FixtureRequest) -> Flavour:
-    """Which of the two clients a test is about: every test is about both."""
+    """The client under test; every test runs with both."""
     return cast("Flavour", request.param)
 
 
@@ -55,7 +55,7 @@ def fake() -> FakeTime:
 
 @pytest.fixture
 def play(flavour: Flavour, connect: Connect, fake: FakeTime) -> Play:
-    """Connect to a scripted server, in a time that passes only where the client pauses."""
+    """Connect to a scripted server, with a fake clock."""
 
     def play(script: Script, **options: Any) -> Client:
         return connect(URL, **scripted(flavour, script, fake), **options)
@@ -65,7 +65,7 @@ def play(flavour: Flavour, connect: Connect, fake: FakeTime) -> Play:
 
 @pytest.fixture
 def pipe(tmp_path: Path) -> Path:
-    """A named pipe: who opens one end waits until somebody opens the other."""
+    """A named pipe: opening one end blocks until the other is opened."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     return path

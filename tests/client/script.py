@@ -1,4 +1,4 @@
-"""A server that answers as a test tells it to."""
+"""A scripted server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Play = Callable[..., Client]
 
 
 class Script:
-    """Answers in order, the last answer for ever, and remembers what it was asked."""
+    """Sends responses in order, repeats the last one, and records the requests."""
 
     def __init__(self, *replies: Reply) -> None:
         self._replies = list(replies)
@@ -34,6 +34,6 @@ class Script:
 
 
 def answer(status: int, body: Any = None, **headers: str) -> httpx2.Response:
-    """Make an answer; in the names of headers a _ is a -."""
+    """Build a response; underscores in header names become dashes."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return httpx2.Response(status, json=JOB if body is None else body, headers=named)

@@ -1,4 +1,4 @@
-"""Where a client looks for its server."""
+"""The address and key of a client's server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coatcheck.client.address import find_address
 from coatcheck.errors import ConfigurationError
 
 
-def test_what_is_given_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_take_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COATCHECK_URL", raising=False)
     monkeypatch.delenv("COATCHECK_API_KEY", raising=False)
     assert find_address(None, None).url == "http://127.0.0.1:8080"
@@ -27,11 +27,11 @@ def test_what_is_given_goes_before_the_environment(monkeypatch: pytest.MonkeyPat
     assert find_address(None, "").headers == {}
 
 
-def test_a_key_is_never_shown() -> None:
+def test_key_is_never_shown() -> None:
     assert "secret" not in repr(find_address("http://localhost:1", "secret"))
 
 
-def test_a_password_in_the_address_is_never_shown() -> None:
+def test_password_in_the_address_is_never_shown() -> None:
     with (
         Client("http://somebody:secret@nowhere.invalid/base", retry_for=0) as client,
         pytest.raises(Unreachable, match=r"at http://nowhere\.invalid/base: ") as unreachable,
@@ -55,13 +55,13 @@ def test_a_password_in_the_address_is_never_shown() -> None:
         "http://[",
     ],
 )
-def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
+def test_invalid_address_is_rejected(url: str) -> None:
     with pytest.raises(ConfigurationError, match="is not the address of a server"):
         Client(url)
 
 
 @pytest.mark.parametrize("key", ["two words", "two\nlines", "schlüssel"])
-def test_a_key_that_cannot_be_one_is_refused_without_being_shown(key: str) -> None:
+def test_invalid_key_is_rejected_without_being_shown(key: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         Client("http://localhost", key)
 

@@ -1,4 +1,4 @@
-"""Files that jobs leave behind, as the clients get them."""
+"""Artifacts of jobs through both clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.client.script import Play
 CONTENT = bytes(range(256)) * 8000
 
 
-def test_a_file_is_listed_read_and_written_to_a_path(client: Client, tmp_path: Path) -> None:
+def test_artifact_is_listed_read_and_downloaded(client: Client, tmp_path: Path) -> None:
     handle = client.submit("leave_file", len(CONTENT))
     handle.result(60)
 
@@ -27,7 +27,7 @@ def test_a_file_is_listed_read_and_written_to_a_path(client: Client, tmp_path: P
     assert (tmp_path / "copy").read_bytes() == CONTENT
 
 
-def test_one_that_is_not_there_leaves_nothing(client: Client, tmp_path: Path) -> None:
+def test_missing_artifact_leaves_no_file(client: Client, tmp_path: Path) -> None:
     handle = client.submit("leave_file", 256)
     handle.result(60)
     with pytest.raises(NotFound):
@@ -36,7 +36,7 @@ def test_one_that_is_not_there_leaves_nothing(client: Client, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("size", [100_000, 3_000_000])
-def test_a_large_result_is_a_result(client: Client, size: int) -> None:
+def test_large_result_is_returned(client: Client, size: int) -> None:
     assert client.run("long_text", size, 60) == "x" * size
 
 
@@ -60,7 +60,7 @@ def whole(content: bytes) -> dict[str, str]:
     return {"etag": tag, "content-length": str(len(content))}
 
 
-def test_a_download_that_is_cut_goes_on_where_it_was(play: Play) -> None:
+def test_interrupted_download_resumes(play: Play) -> None:
     asked = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -74,7 +74,7 @@ def test_a_download_that_is_cut_goes_on_where_it_was(play: Play) -> None:
     assert asked == [(None, None), ("bytes=4-", whole(b"0123456789")["etag"])]
 
 
-def test_another_file_in_its_place_is_read_from_its_beginning(play: Play) -> None:
+def test_changed_file_is_downloaded_from_the_start(play: Play) -> None:
     asked = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -86,7 +86,7 @@ def test_another_file_in_its_place_is_read_from_its_beginning(play: Play) -> Non
     assert play(answer).artifact("job", "file") == b"another"
 
 
-def test_bytes_that_are_not_the_file_are_refused(play: Play) -> None:
+def test_wrong_bytes_are_rejected(play: Play) -> None:
     def answer(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(200, headers=whole(b"these"), content=b"those")
 

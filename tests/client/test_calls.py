@@ -1,4 +1,4 @@
-"""Everything a client can ask for beside a job's result."""
+"""The calls of both clients beside submit and result."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Pair:
         ({"a": [1]}, None, {"a": [1]}),
     ],
 )
-def test_a_result_comes_as_the_type_asked_for(
+def test_result_is_converted_to_result_type(
     client: Client, value: Any, result_type: Any, result: Any
 ) -> None:
     assert client.run("echo", value, PATIENCE_S, result_type=result_type) == result
 
 
-def test_a_model_goes_in_and_comes_out(client: Client) -> None:
+def test_model_as_input_and_result(client: Client) -> None:
     booking = Booking(guest="Ada", arrival=date(2030, 1, 31))
 
     found: Booking = client.submit("book", booking, result_type=Booking).result(PATIENCE_S)
@@ -66,7 +66,7 @@ def test_a_model_goes_in_and_comes_out(client: Client) -> None:
     assert found == booking.model_copy(update={"nights": 2})
 
 
-def test_a_result_of_another_type_raises_with_the_place_of_each_problem(client: Client) -> None:
+def test_mismatched_result_raises_with_pointers(client: Client) -> None:
     handle = client.submit("echo", {"left": "x", "right": "y"}, result_type=Pair)
 
     with pytest.raises(UnexpectedResult, match="does not match result_type: /left") as unexpected:
@@ -77,7 +77,7 @@ def test_a_result_of_another_type_raises_with_the_place_of_each_problem(client: 
     assert handle.job["state"] == "succeeded"
 
 
-def test_a_type_that_is_none_is_refused_before_anything_is_submitted(
+def test_invalid_result_type_is_rejected_before_submit(
     client: Client, label: dict[str, str]
 ) -> None:
     with pytest.raises(InvalidInput, match="cannot be a result type"):
@@ -89,7 +89,7 @@ def test_a_type_that_is_none_is_refused_before_anything_is_submitted(
 # --- handing in
 
 
-def test_the_same_key_is_the_same_job(client: Client) -> None:
+def test_same_key_is_the_same_job(client: Client) -> None:
     key = uuid.uuid4().hex
     first = client.submit("echo", 7, idempotency_key=key)
 
@@ -103,7 +103,7 @@ def test_the_same_key_is_the_same_job(client: Client) -> None:
         client.submit("echo", 7, idempotency_key=key)
 
 
-def test_a_batch_is_all_or_none(client: Client, label: dict[str, str]) -> None:
+def test_batch_is_all_or_none(client: Client, label: dict[str, str]) -> None:
     jobs = [NewJob("echo", number, labels=label, priority=number) for number in range(5)]
 
     handles = client.submit_batch(jobs)
@@ -119,7 +119,7 @@ def test_a_batch_is_all_or_none(client: Client, label: dict[str, str]) -> None:
 # --- looking
 
 
-def test_come_back_to_a_job_by_its_id(client: Client) -> None:
+def test_handle_of_a_job_by_its_id(client: Client) -> None:
     job_id = client.submit("echo", 7).id
 
     assert client.handle(job_id, result_type=int).result(PATIENCE_S) == 7
@@ -138,9 +138,7 @@ def test_list_page_by_page(client: Client, label: dict[str, str]) -> None:
     assert [job["id"] for job in client.iterate(labels=label, page_size=2)] == newest_first
 
 
-def test_iterating_reads_no_more_pages_than_are_wanted(
-    client: Client, label: dict[str, str]
-) -> None:
+def test_iterate_reads_pages_as_needed(client: Client, label: dict[str, str]) -> None:
     client.submit_batch([NewJob("echo", n, labels=label) for n in range(5)])
     jobs = client.iterate(labels=label, page_size=1)
 
@@ -148,7 +146,7 @@ def test_iterating_reads_no_more_pages_than_are_wanted(
     jobs.close()
 
 
-def test_list_what_fits(client: Client, label: dict[str, str]) -> None:
+def test_list_with_filters(client: Client, label: dict[str, str]) -> None:
     before = datetime.now(UTC) - timedelta(seconds=1)
     later = datetime.now(UTC) + timedelta(days=1)
     echo = client.submit("echo", labels=label, queue="slow", run_at=later)
@@ -166,7 +164,7 @@ def test_list_what_fits(client: Client, label: dict[str, str]) -> None:
         ids(state="asleep")
 
 
-def test_say_what_holds_a_job(client: Client) -> None:
+def test_explain_a_job(client: Client) -> None:
     handle = client.submit("echo", run_at=datetime.now(UTC) + timedelta(days=1))
 
     [reason] = handle.explain()
@@ -174,7 +172,7 @@ def test_say_what_holds_a_job(client: Client) -> None:
     assert "submitted to start at" in reason["message"]
 
 
-def test_say_what_can_be_submitted(client: Client) -> None:
+def test_list_kinds(client: Client) -> None:
     kinds = {kind["name"]: kind for kind in client.kinds()}
 
     assert {"echo", "book", "meet"} <= set(kinds)
@@ -184,7 +182,7 @@ def test_say_what_can_be_submitted(client: Client) -> None:
 # --- deleting, queues
 
 
-def test_delete_a_job_that_has_ended(client: Client, pipe: Path) -> None:
+def test_delete_a_finished_job(client: Client, pipe: Path) -> None:
     handle = client.submit("meet", str(pipe))
     with pipe.open("w") as writing:
         with pytest.raises(Conflict):
@@ -202,7 +200,7 @@ def test_delete_a_job_that_has_ended(client: Client, pipe: Path) -> None:
         client.delete(handle.id)
 
 
-def test_pause_a_queue_and_let_it_go_on(client: Client) -> None:
+def test_pause_and_resume_a_queue(client: Client) -> None:
     queue = f"q-{uuid.uuid4().hex}"
     assert client.pause(queue)["paused"]
     handle = client.submit("echo", 7, queue=queue)
@@ -216,7 +214,7 @@ def test_pause_a_queue_and_let_it_go_on(client: Client) -> None:
 # --- events
 
 
-def test_follow_a_job_to_its_end(client: Client) -> None:
+def test_events_of_a_job_until_it_finishes(client: Client) -> None:
     handle = client.submit("chat", 3)
 
     events = list(handle.events())
@@ -231,7 +229,7 @@ def test_follow_a_job_to_its_end(client: Client) -> None:
     assert list(handle.events(after=events[-1].seq)) == []
 
 
-def test_follow_a_job_while_it_runs(client: Client, pipe: Path) -> None:
+def test_events_of_a_running_job(client: Client, pipe: Path) -> None:
     handle = client.submit("say_and_meet", str(pipe))
 
     messages = []
@@ -244,7 +242,7 @@ def test_follow_a_job_while_it_runs(client: Client, pipe: Path) -> None:
     assert messages == ["before", "after"]
 
 
-def test_leave_before_the_end(client: Client, pipe: Path) -> None:
+def test_stop_iterating_early(client: Client, pipe: Path) -> None:
     handle = client.submit("meet", str(pipe))
     events = handle.events()
     assert next(events).seq == 1
@@ -255,7 +253,7 @@ def test_leave_before_the_end(client: Client, pipe: Path) -> None:
     assert handle.result(PATIENCE_S) == "done"
 
 
-def test_a_log_that_does_not_reach_that_far_begins_anew_with_the_job(client: Client) -> None:
+def test_position_beyond_the_log_resets_the_stream(client: Client) -> None:
     handle = client.submit("chat", 1)
     handle.result(PATIENCE_S)
 
@@ -264,7 +262,7 @@ def test_a_log_that_does_not_reach_that_far_begins_anew_with_the_job(client: Cli
     assert (reset.type, reset.data["state"]) == ("reset", "succeeded")
 
 
-def test_the_events_of_a_job_that_is_gone_raise(client: Client) -> None:
+def test_events_of_a_deleted_job_raise(client: Client) -> None:
     handle = client.submit("echo", 7)
     handle.result(PATIENCE_S)
     handle.delete()

@@ -1,4 +1,4 @@
-"""An async program that gives up waiting leaves nothing behind."""
+"""Cancelled asyncio calls leave no task and no connection behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def _events(handle: AsyncJobHandle) -> None:
 
 
 @pytest.mark.parametrize("call", [_result, _events])
-def test_a_call_that_is_cancelled_leaves_no_task_and_no_connection(
+def test_cancelled_call_leaves_no_task_and_no_connection(
     server: Running, pipe: Path, call: Callable[[AsyncJobHandle], Coroutine[Any, Any, None]]
 ) -> None:
     async def scenario(proxy: FaultyProxy) -> None:
@@ -57,7 +57,7 @@ def test_a_call_that_is_cancelled_leaves_no_task_and_no_connection(
         asyncio.run(scenario(proxy))
 
 
-def test_a_submit_that_is_cancelled_between_two_attempts_stops_there(server: Running) -> None:
+def test_submit_cancelled_between_attempts_stops(server: Running) -> None:
     async def scenario(proxy: FaultyProxy) -> None:
         async with AsyncClient(proxy.url) as client:
             submitting = asyncio.create_task(client.submit("echo", 7))
@@ -73,7 +73,7 @@ def test_a_submit_that_is_cancelled_between_two_attempts_stops_there(server: Run
         asyncio.run(scenario(proxy))
 
 
-def test_many_tasks_share_a_client(server: Running) -> None:
+def test_tasks_share_a_client(server: Running) -> None:
     async def scenario() -> list[int]:
         async with AsyncClient(server.url()) as client:
             runs = [client.run("echo", number, result_type=int) for number in range(50)]

@@ -1,4 +1,4 @@
-"""The Python clients, used as their readers will use them: each test runs with both."""
+"""The Python clients in typical use; each test runs with both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.client.tasks import Booking
 PATIENCE_S = 60.0
 
 
-def test_submit_a_job_and_come_back_for_its_result(client: Client) -> None:
+def test_submit_a_job_and_wait_for_its_result(client: Client) -> None:
     handle = client.submit("echo", {"tickets": [1, 2, 3]})
 
     assert handle.job["state"] == "queued"
@@ -45,7 +45,7 @@ def test_read_a_job_by_its_id(client: Client) -> None:
     assert handle.job["result"] == 7
 
 
-def test_say_how_a_job_should_be_treated(client: Client) -> None:
+def test_submit_with_options(client: Client) -> None:
     later = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
     job = client.submit(
         "echo",
@@ -63,17 +63,17 @@ def test_say_how_a_job_should_be_treated(client: Client) -> None:
 
 
 @pytest.mark.parametrize("value", [None, False, 0, "", [], {}, "naïve 🎟️", [1.5, None, {"a": "b"}]])
-def test_any_json_goes_in_and_comes_out(client: Client, value: Any) -> None:
+def test_any_json_as_input_and_result(client: Client, value: Any) -> None:
     assert client.run("echo", value, timeout=PATIENCE_S) == value
 
 
-def test_a_datetime_goes_in_as_it_is(client: Client) -> None:
+def test_datetime_as_input(client: Client) -> None:
     assert client.run("weekday", datetime(2024, 2, 29, 12, tzinfo=UTC), timeout=PATIENCE_S) == (
         "Thursday"
     )
 
 
-def test_a_pydantic_model_goes_in_as_it_is_and_comes_out_as_json(client: Client) -> None:
+def test_pydantic_model_as_input_returns_json(client: Client) -> None:
     booking = Booking(guest="Ada", arrival=date(2030, 1, 31))
 
     assert client.run("book", booking, timeout=PATIENCE_S) == {
@@ -83,7 +83,7 @@ def test_a_pydantic_model_goes_in_as_it_is_and_comes_out_as_json(client: Client)
     }
 
 
-def test_values_inside_a_dict_are_written_as_json_too(client: Client) -> None:
+def test_values_inside_a_dict_are_serialized(client: Client) -> None:
     value = {"id": UUID(int=7), "path": Path("a/b"), "when": date(2030, 1, 31), "tags": ("x",)}
 
     assert client.run("echo", value, timeout=PATIENCE_S) == {
@@ -94,7 +94,7 @@ def test_values_inside_a_dict_are_written_as_json_too(client: Client) -> None:
     }
 
 
-def test_a_job_that_gives_up_raises_with_its_code_and_reason(client: Client) -> None:
+def test_job_that_raises_fail_raises_with_code_and_reason(client: Client) -> None:
     handle = client.submit("give_up")
 
     with pytest.raises(JobFailed, match="no seats left") as failure:
@@ -106,14 +106,14 @@ def test_a_job_that_gives_up_raises_with_its_code_and_reason(client: Client) -> 
     assert failure.value.code == "job-failed"
 
 
-def test_a_job_that_crashes_raises_what_its_handler_raised(client: Client) -> None:
+def test_crashed_job_raises_the_error_of_its_handler(client: Client) -> None:
     with pytest.raises(JobFailed, match="RuntimeError: out of luck") as failure:
         client.run("crash", timeout=PATIENCE_S)
 
     assert failure.value.error_code == "handler-error"
 
 
-def test_a_job_that_runs_out_of_its_time_raises_with_that_reason(client: Client) -> None:
+def test_job_timeout_raises_with_reason(client: Client) -> None:
     with pytest.raises(JobFailed) as failure:
         client.run("too_slow", timeout=PATIENCE_S)
 
@@ -121,11 +121,11 @@ def test_a_job_that_runs_out_of_its_time_raises_with_that_reason(client: Client)
     assert failure.value.reason == "timeout"
 
 
-def test_a_job_that_is_tried_again_is_waited_for(client: Client) -> None:
+def test_wait_includes_retries(client: Client) -> None:
     assert client.run("second_try", timeout=PATIENCE_S) == 2
 
 
-def test_a_job_that_was_cancelled_while_queued_raises(client: Client) -> None:
+def test_job_cancelled_while_queued_raises(client: Client) -> None:
     handle = client.submit("echo", run_at=datetime.now(UTC) + timedelta(days=1))
 
     assert handle.cancel()["state"] == "cancelled"
@@ -134,7 +134,7 @@ def test_a_job_that_was_cancelled_while_queued_raises(client: Client) -> None:
     assert cancelled.value.job_id == handle.id
 
 
-def test_a_job_that_was_cancelled_while_it_ran_raises(client: Client, pipe: Path) -> None:
+def test_job_cancelled_while_running_raises(client: Client, pipe: Path) -> None:
     handle = client.submit("report_and_wait", str(pipe))
     assert pipe.read_text() == "running"
 
@@ -144,7 +144,7 @@ def test_a_job_that_was_cancelled_while_it_ran_raises(client: Client, pipe: Path
         handle.result(timeout=PATIENCE_S)
 
 
-def test_a_wait_that_runs_out_leaves_the_job_running(client: Client, pipe: Path) -> None:
+def test_wait_timeout_leaves_the_job_running(client: Client, pipe: Path) -> None:
     handle = client.submit("meet", str(pipe))
 
     with pipe.open("w") as writing:
@@ -158,13 +158,13 @@ def test_a_wait_that_runs_out_leaves_the_job_running(client: Client, pipe: Path)
     assert handle.result(timeout=PATIENCE_S) == "here I am"
 
 
-def test_a_job_that_is_not_there_raises(client: Client) -> None:
+def test_unknown_job_raises(client: Client) -> None:
     for verb in (client.get, client.cancel, client.wait):
         with pytest.raises(NotFound, match="there is no job"):
             verb("01ARZ3NDEKTSV4RRFFQ69G5FAV")
 
 
-def test_an_input_that_does_not_fit_raises_with_the_place_of_each_problem(client: Client) -> None:
+def test_invalid_input_raises_with_pointers(client: Client) -> None:
     with pytest.raises(InvalidPayload, match="does not fit kind 'book'") as refused:
         client.submit("book", {"guest": 7, "arrival": "someday"})
 
@@ -173,22 +173,22 @@ def test_an_input_that_does_not_fit_raises_with_the_place_of_each_problem(client
     assert all(places.values())
 
 
-def test_a_kind_that_is_not_declared_raises(client: Client) -> None:
+def test_unknown_kind_raises(client: Client) -> None:
     with pytest.raises(InvalidInput, match="there is no kind 'bok'"):
         client.submit("bok")
 
 
-def test_a_time_without_an_offset_raises(client: Client) -> None:
+def test_time_without_offset_raises(client: Client) -> None:
     with pytest.raises(InvalidPayload, match="run_at"):
         client.submit("echo", run_at=datetime(2030, 1, 31))  # noqa: DTZ001 - the mistake itself
 
 
 @pytest.mark.parametrize("size", [1_100_000, 2_000_000, 10_000_000])
-def test_an_input_that_is_too_large_raises(client: Client, size: int) -> None:
+def test_oversized_input_raises(client: Client, size: int) -> None:
     with pytest.raises(InvalidInput, match="larger than"):
         client.submit("echo", "x" * size)
 
 
-def test_every_error_of_the_server_is_a_coatcheck_error(client: Client) -> None:
+def test_server_errors_are_coatcheck_errors(client: Client) -> None:
     with pytest.raises(CoatcheckError):
         client.submit("echo", queue="two words")

@@ -1,4 +1,4 @@
-"""What a client does with jobs that take steps and wait: each test runs with both clients."""
+"""Calls on jobs with steps and waits; each test runs with both clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.client.test_client import PATIENCE_S
 MISSING = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 
-def test_steps_that_are_too_large_to_be_shown_together_are_read_one_by_one(client: Client) -> None:
+def test_large_step_results_are_read_one_by_one(client: Client) -> None:
     size = 700_000
     handle = client.submit("long_steps", size)
     handle.result(PATIENCE_S)
@@ -26,7 +26,7 @@ def test_steps_that_are_too_large_to_be_shown_together_are_read_one_by_one(clien
     assert [step["result"] for step in handle.steps()] == ["a" * size, "b" * size]
 
 
-def test_an_event_is_sent_to_a_job_that_waits(client: Client) -> None:
+def test_event_is_sent_to_a_waiting_job(client: Client) -> None:
     handle = client.submit("ask", "Ada")
     for event in handle.events():
         if event.type == "state" and event.data["state"] == "waiting":
@@ -47,13 +47,13 @@ def test_an_event_is_sent_to_a_job_that_waits(client: Client) -> None:
         handle.send("answer")
 
 
-def test_an_event_may_come_with_nothing(client: Client) -> None:
+def test_event_without_data(client: Client) -> None:
     handle = client.submit("ask", "Ada")
     client.send(handle.id, "answer")
     assert handle.result(PATIENCE_S) == ["hello Ada", None, "hello again"]
 
 
-def test_a_failed_job_goes_on_from_its_last_checkpoint(client: Client, tmp_path: Path) -> None:
+def test_failed_job_resumes_from_its_last_checkpoint(client: Client, tmp_path: Path) -> None:
     file = tmp_path / "needed"
     handle = client.submit("needs_file", str(file))
     assert client.wait(handle.id, PATIENCE_S)["state"] == "failed"
@@ -69,7 +69,7 @@ def test_a_failed_job_goes_on_from_its_last_checkpoint(client: Client, tmp_path:
     assert handle.resume()["state"] == "succeeded"
 
 
-def test_all_jobs_that_a_filter_finds_are_resumed(client: Client, tmp_path: Path) -> None:
+def test_jobs_that_match_a_filter_are_resumed(client: Client, tmp_path: Path) -> None:
     labels = {"test": uuid.uuid4().hex}
     file = tmp_path / "needed"
     handles = [client.submit("needs_file", str(file), labels=labels) for _ in range(3)]
@@ -86,7 +86,7 @@ def test_all_jobs_that_a_filter_finds_are_resumed(client: Client, tmp_path: Path
     assert [handle.result(PATIENCE_S) for handle in handles] == ["here"] * 3
 
 
-def test_a_job_is_forked_at_a_step(client: Client) -> None:
+def test_job_is_forked_from_a_step(client: Client) -> None:
     handle = client.submit("ask", "Ada", result_type=list)
     handle.send("answer", 1)
     handle.result(PATIENCE_S)
@@ -106,7 +106,7 @@ def test_a_job_is_forked_at_a_step(client: Client) -> None:
     assert [place for place, _ in refused.value.problems] == ["/from_step"]
 
 
-def test_there_is_nothing_to_do_with_no_job(client: Client) -> None:
+def test_calls_on_an_unknown_job_raise(client: Client) -> None:
     with pytest.raises(NotFound):
         client.steps(MISSING)
     with pytest.raises(NotFound):
@@ -118,7 +118,7 @@ def test_there_is_nothing_to_do_with_no_job(client: Client) -> None:
 JOB = {"id": "7", "kind": "ask", "state": "queued", "finished_at": None}
 
 
-def test_an_event_is_sent_under_one_key_until_it_is_answered(play: Play, fake: FakeTime) -> None:
+def test_event_is_retried_under_one_key(play: Play, fake: FakeTime) -> None:
     answers: Iterator[Exception | int] = iter([httpx2.ReadError("cut"), 429, 503, 202])
     keys = []
 

@@ -1,4 +1,4 @@
-"""Server-sent events are the same however the network cuts them."""
+"""Server-sent events do not depend on chunk boundaries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MESSAGES = [
 
 
 @given(st.sets(st.integers(0, len(STREAM))))
-def test_any_cuts_give_the_same_messages(cuts: set[int]) -> None:
+def test_chunk_boundaries_do_not_change_the_messages(cuts: set[int]) -> None:
     stream = EventStreamParser()
     places = [0, *sorted(cuts), len(STREAM)]
     pieces = [STREAM[begin:end] for begin, end in itertools.pairwise(places)]
@@ -37,5 +37,5 @@ def test_any_cuts_give_the_same_messages(cuts: set[int]) -> None:
 
 
 @given(st.binary())
-def test_no_bytes_are_too_strange(noise: bytes) -> None:
+def test_parser_accepts_any_bytes(noise: bytes) -> None:
     list(EventStreamParser().feed(noise))

@@ -1,4 +1,4 @@
-"""Half of all requests come to harm on the way; the program notices nothing."""
+"""Half of all requests are disturbed; the caller notices nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_submit_is_one_job_and_every_result_arrives(
 
 
 @pytest.mark.parametrize("harm", [fault for fault in Fault if fault is not Fault.NONE])
-def test_a_submit_that_comes_to_harm_is_one_job(
+def test_disturbed_submit_is_one_job(
     server: Running, connect: Connect, flavour: Flavour, label: dict[str, str], harm: Fault
 ) -> None:
     with FaultyProxy(server.url(), [harm, harm]) as proxy:
@@ -60,7 +60,7 @@ def test_a_submit_that_comes_to_harm_is_one_job(
 
 
 @pytest.mark.parametrize("harm", [Fault.REFUSED, Fault.UNANSWERED, Fault.CUT, Fault.TWICE])
-def test_a_batch_that_comes_to_harm_is_there_once(
+def test_disturbed_batch_is_submitted_once(
     server: Running, connect: Connect, flavour: Flavour, label: dict[str, str], harm: Fault
 ) -> None:
     with FaultyProxy(server.url(), [harm, harm]) as proxy:
@@ -73,7 +73,7 @@ def test_a_batch_that_comes_to_harm_is_there_once(
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_every_event_comes_once_and_in_order(
+def test_every_event_arrives_once_and_in_order(
     server: Running, connect: Connect, flavour: Flavour, seed: int
 ) -> None:
     direct = connect(server.url())
@@ -86,7 +86,7 @@ def test_every_event_comes_once_and_in_order(
             assert list(client.handle(handle.id).events()) == expected
 
 
-def test_a_stream_that_is_cut_within_an_event_goes_on_with_that_event(
+def test_stream_cut_within_an_event_resumes_with_that_event(
     server: Running, connect: Connect, flavour: Flavour
 ) -> None:
     handle = connect(server.url()).submit("chat", 5)
@@ -100,7 +100,7 @@ def test_a_stream_that_is_cut_within_an_event_goes_on_with_that_event(
         assert len(proxy.seen.requests) == 1 + len(cuts) + 1
 
 
-def test_events_come_as_they_happen_through_cuts(
+def test_events_arrive_live_despite_cuts(
     server: Running, connect: Connect, flavour: Flavour, pipe: Path
 ) -> None:
     direct = connect(server.url())
@@ -118,7 +118,7 @@ def test_events_come_as_they_happen_through_cuts(
     assert [event.data["message"] for event in seen if event.type == "log"] == ["before", "after"]
 
 
-def test_where_long_polls_are_cut_the_result_arrives_by_plain_polls(
+def test_result_arrives_by_plain_polls_if_long_polls_are_cut(
     server: Running, connect: Connect, flavour: Flavour, pipe: Path
 ) -> None:
     with (
@@ -138,7 +138,7 @@ def test_where_long_polls_are_cut_the_result_arrives_by_plain_polls(
         assert sum("?wait" in line for line in proxy.seen.requests) == 2
 
 
-def test_a_server_that_is_away_for_a_while_in_mid_wait(
+def test_wait_survives_a_temporary_outage(
     own_server: Running, connect: Connect, flavour: Flavour, pipe: Path
 ) -> None:
     with (

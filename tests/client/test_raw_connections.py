@@ -1,4 +1,4 @@
-"""What a client library would never do, over a plain socket to a real server."""
+"""Raw socket connections to a real server."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ def connection(server: Running) -> socket.socket:
     return socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S)
 
 
-def test_a_job_whose_submitter_hangs_up_before_the_answer_runs(
-    connection: socket.socket, pipe: Path
-) -> None:
+def test_job_runs_even_if_the_submitter_disconnects(connection: socket.socket, pipe: Path) -> None:
     with connection:
         connection.sendall(_submission("meet", str(pipe)))
 
@@ -31,7 +29,7 @@ def test_a_job_whose_submitter_hangs_up_before_the_answer_runs(
         writing.write("nobody waits for this")
 
 
-def test_a_job_whose_waiter_hangs_up_goes_on_to_its_result(
+def test_job_continues_if_the_waiter_disconnects(
     connection: socket.socket, client: Client, pipe: Path
 ) -> None:
     handle = client.submit("meet", str(pipe))
@@ -46,7 +44,7 @@ def test_a_job_whose_waiter_hangs_up_goes_on_to_its_result(
     assert handle.job["attempt"] == 1
 
 
-def test_a_body_declared_too_large_is_refused_before_it_is_sent(
+def test_declared_oversized_body_is_rejected_before_it_is_sent(
     connection: socket.socket,
 ) -> None:
     with connection:
@@ -60,7 +58,7 @@ def test_a_body_declared_too_large_is_refused_before_it_is_sent(
     assert b"urn:coatcheck:too-large" in answer
 
 
-def test_a_host_that_was_rebound_is_refused(connection: socket.socket) -> None:
+def test_rebound_host_is_rejected(connection: socket.socket) -> None:
     with connection:
         connection.sendall(
             b"GET /healthz HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
@@ -70,7 +68,7 @@ def test_a_host_that_was_rebound_is_refused(connection: socket.socket) -> None:
     assert answer.startswith(b"HTTP/1.1 403 ")
 
 
-def test_a_server_does_not_say_what_it_runs_on(connection: socket.socket) -> None:
+def test_server_header_is_not_sent(connection: socket.socket) -> None:
     with connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         answer = _read_all(connection)

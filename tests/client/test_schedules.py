@@ -18,7 +18,7 @@ def name() -> str:
     return f"s{uuid.uuid4().hex}"
 
 
-def test_a_schedule_from_its_beginning_to_its_end(client: Client, name: str) -> None:
+def test_schedule_life_cycle(client: Client, name: str) -> None:
     made = client.put_schedule(
         name,
         "echo",
@@ -51,7 +51,7 @@ def test_a_schedule_from_its_beginning_to_its_end(client: Client, name: str) -> 
             verb(name)
 
 
-def test_an_interval_is_fired_by_the_server(client: Client, name: str) -> None:
+def test_interval_schedule_submits_jobs(client: Client, name: str) -> None:
     client.put_schedule(
         name, "echo", "tick", every_s=1, start_at=datetime(2020, 1, 1, 0, 0, 0, 500_000, UTC)
     )
@@ -65,7 +65,7 @@ def test_an_interval_is_fired_by_the_server(client: Client, name: str) -> None:
         client.delete_schedule(name)
 
 
-def test_what_cannot_be_a_schedule_is_told_with_its_place(client: Client, name: str) -> None:
+def test_invalid_schedule_raises_with_pointers(client: Client, name: str) -> None:
     with pytest.raises(InvalidPayload) as refused:
         client.put_schedule(name, "echo", cron="0 99 * * *")
     assert dict(refused.value.problems) == {"/cron": "hour: 99 is not between 0 and 23"}
@@ -73,7 +73,7 @@ def test_what_cannot_be_a_schedule_is_told_with_its_place(client: Client, name: 
         client.put_schedule(name, "echo", object(), every_s=5)
 
 
-def test_all_schedules_are_read_page_by_page(play: Play) -> None:
+def test_schedules_are_read_in_pages(play: Play) -> None:
     script = Script(
         answer(200, {"schedules": [{"name": "a"}], "next_cursor": "x"}),
         answer(200, {"schedules": [{"name": "b"}], "next_cursor": None}),
@@ -82,14 +82,14 @@ def test_all_schedules_are_read_page_by_page(play: Play) -> None:
     assert script.requests[1].url.params["cursor"] == "x"
 
 
-def test_a_trigger_is_repeated_under_one_key(play: Play) -> None:
+def test_trigger_is_retried_under_one_key(play: Play) -> None:
     script = Script(httpx2.ReadError("reset"), answer(503), answer(202))
     play(script).trigger("nightly")
     keys = {request.headers["idempotency-key"] for request in script.requests}
     assert (len(script.requests), len(keys)) == (3, 1)
 
 
-def test_a_deletion_whose_answer_was_lost_has_happened(play: Play) -> None:
+def test_delete_with_a_lost_response_succeeds(play: Play) -> None:
     play(Script(httpx2.ReadError("reset"), answer(404, {}))).delete_schedule("nightly")
     with pytest.raises(NotFound):
         play(Script(answer(404, {}))).delete_schedule("nightly")

@@ -1,4 +1,4 @@
-"""A server that cannot be reached is said in a sentence, not in a traceback of a library's."""
+"""An unreachable server raises an error with a clear message."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ def said(connect: Connect, url: str) -> str:
     return str(unreachable.value).removeprefix(prefix)
 
 
-def test_nobody_listens(connect: Connect, nobody: str) -> None:
+def test_connection_refused(connect: Connect, nobody: str) -> None:
     assert said(connect, nobody) == (
         "the connection was refused; is the server running, and is the address right?"
     )
 
 
-def test_there_is_no_such_host(connect: Connect) -> None:
+def test_unknown_host(connect: Connect) -> None:
     assert "name" in said(connect, "http://nowhere.invalid")
 
 
-def test_the_connection_is_dropped(connect: Connect, server: Running) -> None:
+def test_dropped_connection(connect: Connect, server: Running) -> None:
     with FaultyProxy(server.url(), [Fault.REFUSED]) as proxy:
         sentence = said(connect, proxy.url)
     assert sentence == "the connection was lost before the response was complete"
 
 
-def test_the_server_does_not_speak_tls(connect: Connect, server: Running) -> None:
+def test_server_without_tls(connect: Connect, server: Running) -> None:
     assert said(connect, server.url().replace("http:", "https:"))
 
 
-def test_the_server_says_nothing(connect: Connect) -> None:
+def test_silent_server(connect: Connect) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -60,7 +60,7 @@ def test_the_server_says_nothing(connect: Connect) -> None:
             connect(url, retry_for=0, timeout=0.5).get("7")
 
 
-def test_a_certificate_that_is_not_trusted_is_not_tried_again(play: Play, fake: FakeTime) -> None:
+def test_untrusted_certificate_is_not_retried(play: Play, fake: FakeTime) -> None:
     untrusted = ssl.SSLCertVerificationError(1, "certificate verify failed")
     untrusted.verify_message = "self-signed certificate"
     error = httpx2.ConnectError("certificate verify failed")

@@ -9,7 +9,7 @@ from coatcheck import Client, InvalidPayload, NotFound
 URL = "https://93.184.216.34/hook"
 
 
-def test_a_webhook_from_its_beginning_to_its_end(client: Client) -> None:
+def test_webhook_life_cycle(client: Client) -> None:
     made = client.webhooks.create(URL, events=["job.failed"], description="the shop")
     secret = made.pop("secret")
     assert (made["events"], made["description"]) == (["job.failed"], "the shop")
@@ -26,12 +26,12 @@ def test_a_webhook_from_its_beginning_to_its_end(client: Client) -> None:
         client.webhooks.get(made["id"])
 
 
-def test_the_secret_of_jobs_own_webhooks(client: Client) -> None:
+def test_secret_for_webhooks_of_single_jobs(client: Client) -> None:
     client.webhooks.rotate()
     assert client.webhooks.secret().startswith("whsec_")
 
 
-def test_a_job_with_its_own_webhook(client: Client) -> None:
+def test_job_with_its_own_webhook(client: Client) -> None:
     job = client.submit("echo", 1, webhook={"url": URL, "events": ["job.running", "job.succeeded"]})
     job.result(60)
     told = client.webhooks.deliveries(job_id=job.id)
@@ -40,7 +40,7 @@ def test_a_job_with_its_own_webhook(client: Client) -> None:
     assert client.webhooks.deliveries(job_id=job.id, state="delivered") == []
 
 
-def test_what_is_wrong_is_said(client: Client) -> None:
+def test_invalid_webhooks_raise(client: Client) -> None:
     with pytest.raises(InvalidPayload):
         client.webhooks.create("http://127.0.0.1/")
     with pytest.raises(InvalidPayload):

@@ -398,7 +398,7 @@ def test_every_python_block_is_run() -> None:
     run |= {"bakery.py", "order.py", "receiver.py"}
     run |= {"billing.py", "test_billing.py", "reports.py", "fetch.py", "nightly.py"}
     run |= {"ask_too.py"}  # tests/docs/test_foreman_examples.py
-    run |= {"draw.py"}  # tests/surfaces/render/drawing/test_page.py
+    run |= {"draw.py"}  # tests/surfaces/render/drawing/test_documentation.py
     run |= {"desk.py"}  # tests/docs/test_assistant_example.py
     run |= {"hand_in_directly.py"}  # tests/blobs/test_signed.py
     run |= {"before.py", "after.py", "hook.py", "once.py"}  # tests/middleware/test_how_to.py

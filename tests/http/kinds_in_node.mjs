@@ -3,7 +3,7 @@
 
 import { appendFileSync, existsSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { Refusal, work } from "../../examples/worker.mjs";
+import { Fail, work } from "../../examples/worker.mjs";
 
 const BULK = 100_000;
 
@@ -23,7 +23,7 @@ async function order(job, item) {
 }
 
 async function refuse(job, why) {
-  throw new Refusal("refused", why);
+  throw new Fail("refused", why);
 }
 
 async function stumble(job, why) {

@@ -66,7 +66,7 @@ def test_a_caught_failure_stays_one_when_the_child_has_succeeded_since(kind: str
     def mend_the_child(each: InlineJob) -> CrashPoint:
         if each is job and each.claims == 3:  # it has waited for the child, then slept
             [child] = each.children
-            child.standing = child.standing._replace(state=State.SUCCEEDED, error=None)
+            child.status = child.status._replace(state=State.SUCCEEDED, error=None)
             child.result = "1"
         return CrashPoint(None)
 

@@ -1,4 +1,4 @@
-"""The app whose server is killed in the middle of a task."""
+"""The app of a server that is killed during a task."""
 
 from __future__ import annotations
 

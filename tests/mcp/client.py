@@ -1,4 +1,4 @@
-"""The protocol's own client, with and without the extension for tasks."""
+"""The MCP library's client, with and without the tasks extension."""
 
 from __future__ import annotations
 

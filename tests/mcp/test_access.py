@@ -1,4 +1,4 @@
-"""The same keys, scopes, tenants and checks as on every other call."""
+"""Keys, scopes, tenants and origin checks of the MCP endpoint."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def names(url: str, key: str) -> list[str]:
         return [tool.name for tool in (await client.list_tools()).tools]
 
 
-async def test_a_key_finds_what_it_is_good_for(url: str, engine: Engine) -> None:
+async def test_tools_match_the_scopes_of_the_key(url: str, engine: Engine) -> None:
     writer = await make_key(engine, "jobs:write:shout", "jobs:write:shop:count")
     reader = await make_key(engine, "jobs:read")
     assert await names(url, writer) == ["shop.count", "shout"]
@@ -42,14 +42,14 @@ async def test_a_key_finds_what_it_is_good_for(url: str, engine: Engine) -> None
         # It could not ask after a task, so it is given none, and no tool to come back with.
         assert text_of(await client.call_tool("shout", {"input": "ho"})) == "HO"
         for tool, arguments in (("buy", {"item": "hat"}), ("job_status", {"job_id": "x"})):
-            with pytest.raises(MCPError, match="no such tool"):
+            with pytest.raises(MCPError, match="unknown tool"):
                 await client.call_tool(tool, arguments)
     async with connected(url, reader) as client:
-        with pytest.raises(MCPError, match="no such tool"):
+        with pytest.raises(MCPError, match="unknown tool"):
             await client.call_tool("shout", {"input": "ho"})
 
 
-async def test_jobs_of_other_kinds_are_refused(url: str, engine: Engine) -> None:
+async def test_jobs_of_other_kinds_are_rejected(url: str, engine: Engine) -> None:
     all_kinds = await make_key(engine, *ALL)
     one_kind = await make_key(engine, "jobs:read:shout", "jobs:cancel:shout")
     async with connected(url, all_kinds) as client:
@@ -61,7 +61,7 @@ async def test_jobs_of_other_kinds_are_refused(url: str, engine: Engine) -> None
             assert refused.structured_content["code"] == "forbidden"
 
 
-async def test_another_tenants_jobs_and_tasks_are_not_there(
+async def test_jobs_and_tasks_of_other_tenants_are_not_found(
     url: str, engine: Engine, gate: Gate
 ) -> None:
     acme, umbrella = [await make_key(engine, *ALL, tenant=name) for name in ("acme", "umbrella")]
@@ -71,7 +71,7 @@ async def test_another_tenants_jobs_and_tasks_are_not_there(
         job = await engine.get(created.task_id, "acme")
         async with connected(url, umbrella, tasks=True) as stranger:
             for method in (look, cancel):
-                with pytest.raises(MCPError, match="no such task"):
+                with pytest.raises(MCPError, match="unknown task"):
                     await method(stranger.session, created.task_id)
             for tool in ("job_status", "job_result", "job_cancel"):
                 refused = await stranger.call_tool(tool, {"job_id": job.id})
@@ -80,7 +80,7 @@ async def test_another_tenants_jobs_and_tasks_are_not_there(
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_job_knows_which_request_it_came_by(url: str, engine: Engine, mode: str) -> None:
+async def test_job_stores_its_request(url: str, engine: Engine, mode: str) -> None:
     headers = {"x-correlation-id": "ticket-7"}
     async with connected(url, mode=mode, headers=headers) as client:
         told = await client.call_tool("shout", {"input": "ho"})
@@ -89,7 +89,7 @@ async def test_a_job_knows_which_request_it_came_by(url: str, engine: Engine, mo
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_nothing_of_a_call_is_logged(
+async def test_call_arguments_are_not_logged(
     url: str, mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)  # as an operator has it who wants to know all of ours
@@ -101,7 +101,7 @@ async def test_nothing_of_a_call_is_logged(
     assert "velvet" not in caplog.text.lower()
 
 
-async def test_a_quota_is_a_result_that_says_so(url: str, engine: Engine) -> None:
+async def test_quota_error_is_a_tool_result(url: str, engine: Engine) -> None:
     key = await make_key(engine, *ALL)
     await engine.authenticator.put_tenant("acme", quotas=Quotas(submits_per_minute=0))
     async with connected(url, key) as client:
@@ -121,7 +121,7 @@ async def post(url: str, body: Any = None, **headers: str) -> httpx2.Response:
 
 @pytest.mark.parametrize("with_keys", [False, True])
 @pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:3000", "null"])
-async def test_a_page_of_another_origin_may_not_speak_with_or_without_a_key(
+async def test_foreign_origin_is_rejected_with_or_without_a_key(
     url: str, engine: Engine, origin: str, with_keys: bool
 ) -> None:
     key = {"authorization": f"Bearer {await make_key(engine, *ALL)}"} if with_keys else {}
@@ -133,7 +133,7 @@ async def test_a_page_of_another_origin_may_not_speak_with_or_without_a_key(
         assert (await post(url, **key, **own)).status_code == 200
 
 
-async def test_a_page_whose_origin_is_named_may_speak(engine: Engine) -> None:
+async def test_allowed_origin_is_accepted(engine: Engine) -> None:
     page = "https://app.example"
     key = await make_key(engine, *ALL)
     headers = {**ACCEPT, "Authorization": f"Bearer {key}", "Origin": page}
@@ -144,7 +144,7 @@ async def test_a_page_whose_origin_is_named_may_speak(engine: Engine) -> None:
             assert answer.status_code == status
 
 
-async def test_nobody_comes_in_without_a_key(url: str, engine: Engine) -> None:
+async def test_missing_key_is_rejected(url: str, engine: Engine) -> None:
     assert (await post(url)).status_code == 200
     key = await make_key(engine, *ALL)
     refused = await post(url)
@@ -156,7 +156,7 @@ async def test_nobody_comes_in_without_a_key(url: str, engine: Engine) -> None:
     assert (await post(url, x_api_key=key)).status_code == 200
 
 
-async def test_pages_of_others_and_foreign_names_are_kept_out(url: str) -> None:
+async def test_foreign_origins_and_hosts_are_rejected(url: str) -> None:
     assert (await post(url, origin="https://evil.example")).status_code == 403
     assert (await post(url, host="evil.example")).status_code == 403
     assert (await post(url, origin="http://localhost:3000")).status_code == 403
@@ -176,13 +176,13 @@ async def test_pages_of_others_and_foreign_names_are_kept_out(url: str) -> None:
         (b" " * 2_000_000, 413),
     ],
 )
-async def test_what_is_no_message_is_refused(url: str, body: bytes, status: int) -> None:
+async def test_invalid_messages_are_rejected(url: str, body: bytes, status: int) -> None:
     refused = await post(url, body)
     assert refused.status_code == status
     assert refused.json()["error"]["code"] in (-32600, -32602, -32700)
 
 
-async def test_other_ways_to_ask_are_refused(url: str) -> None:
+async def test_other_methods_are_rejected(url: str) -> None:
     async with httpx2.AsyncClient() as http:
         assert (await http.get(f"{url}/mcp", headers=ACCEPT)).status_code == 405
         assert (await http.delete(f"{url}/mcp")).status_code == 405
@@ -192,7 +192,7 @@ async def test_other_ways_to_ask_are_refused(url: str) -> None:
         assert (await http.post(f"{url}/mcp", content="{}", headers=text)).status_code == 415
 
 
-async def test_a_server_without_the_library_says_what_to_install(
+async def test_server_without_the_library_names_the_extra(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(surface, "LIBRARY", "no-such-library")

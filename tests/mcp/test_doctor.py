@@ -1,4 +1,4 @@
-"""`coatcheck doctor` says whether assistants can use the kinds here."""
+"""`coatcheck doctor` reports whether MCP clients can use the kinds."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from coatcheck.mcp import surface
 from coatcheck.settings import Settings
 
 
-def about_assistants() -> Finding:
-    [found] = [each for each in check_parts("sqlite", Settings()) if "assistants" in each.message]
+def mcp_finding() -> Finding:
+    [found] = [each for each in check_parts("sqlite", Settings()) if "MCP clients" in each.message]
     return found
 
 
-def test_the_library_is_there() -> None:
-    found = about_assistants()
+def test_doctor_reports_the_installed_library() -> None:
+    found = mcp_finding()
     assert found.level is Level.OK
-    assert found.message.endswith("assistants can use kinds as tools, at /mcp")
+    assert found.message.endswith("MCP clients can use kinds as tools, at /mcp")
 
 
-def test_the_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_the_missing_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(surface, "LIBRARY", "no-such-library")
-    found = about_assistants()
-    assert found.level is Level.OK  # nobody has to have it
-    assert found.advice == "pip install 'coatcheck[mcp]' where the server runs"
+    found = mcp_finding()
+    assert found.level is Level.OK  # the library is optional
+    assert found.advice == "pip install 'coatcheck[mcp]' on the server"

@@ -1,4 +1,4 @@
-"""`coatcheck mcp`, and servers that restart in the middle of a task: as real processes."""
+"""`coatcheck mcp`, and servers that restart during a task, as real processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
 from coatcheck.client.address import find_address
-from coatcheck.mcp.stdio import Bridge, lines_of
+from coatcheck.mcp.stdio import Bridge, read_lines
 from tests.cli.processes import Running, environment, running
 from tests.mcp import app
 from tests.mcp.client import KnowsTasks, begun, connected, ended, look, text_of
@@ -62,7 +62,7 @@ async def test_tools_over_stdio(url: str, gate: Gate, mode: str) -> None:
         held = await client.call_tool("held", {"input": "coat"}, progress_callback=told)
         assert text_of(held) == "coat"
         assert seen[0] == 1
-        with pytest.raises(MCPError, match="no such tool"):
+        with pytest.raises(MCPError, match="unknown tool"):
             await client.call_tool("größe", {})
 
 
@@ -74,7 +74,7 @@ async def test_tasks_over_stdio(url: str) -> None:
         assert text_of(task.result) == "HO"
 
 
-async def test_the_key_is_the_commands(url: str, engine: Any) -> None:
+async def test_command_uses_its_own_key(url: str, engine: Any) -> None:
     _, key = await engine.authenticator.create_key("acme", ["jobs:write:shout"])
     async with over_stdio(url, mode="legacy", COATCHECK_API_KEY=key) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["shout"]
@@ -95,12 +95,12 @@ async def talk(url: str, *lines: bytes, retry_for_s: float = 0.0) -> list[dict[s
     with os.fdopen(there, "wb") as pipe:
         pipe.write(b"\n".join(lines))
     bridge = Bridge(find_address(url, ""), written.append, retry_for_s=retry_for_s)
-    await bridge.run(lines_of(here))
+    await bridge.run(read_lines(here))
     os.close(here)
     return [json.loads(line) for line in written]
 
 
-async def test_lines_that_are_no_requests_harm_nobody(url: str) -> None:
+async def test_invalid_lines_are_answered_with_errors(url: str) -> None:
     answers = await talk(
         url,
         b"{",
@@ -118,7 +118,7 @@ async def test_lines_that_are_no_requests_harm_nobody(url: str) -> None:
     assert [answer["error"]["code"] for answer in answers[:3]] == [-32700, -32600, -32600]
 
 
-async def test_where_nobody_answers_that_is_said() -> None:
+async def test_unreachable_server_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     [answer] = await talk(url, b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
@@ -153,7 +153,7 @@ def kill(server: Running) -> None:
     server.stdout.until_end()
 
 
-async def test_what_was_begun_outlives_the_server(tmp_path: Path) -> None:
+async def test_calls_survive_a_killed_server(tmp_path: Path) -> None:
     """Killed in the middle of two tasks, and of a call that waits: which is made again under its
     key, and is still one job.
     """
@@ -196,7 +196,7 @@ async def test_what_was_begun_outlives_the_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_who_has_a_job_s_id_comes_back_after_a_restart(tmp_path: Path, mode: str) -> None:
+async def test_job_id_works_after_a_restart(tmp_path: Path, mode: str) -> None:
     """A client that knows no tasks, over plain HTTP: another one takes the id up, elsewhere."""
     place, coat = Place(tmp_path), tmp_path / "coat"
     with place.serving(wait_s="0") as server:
@@ -220,18 +220,18 @@ async def test_who_has_a_job_s_id_comes_back_after_a_restart(tmp_path: Path, mod
             assert status.structured_content["state"] == "succeeded"
 
 
-async def test_a_client_that_does_not_listen_ends_it(url: str) -> None:
+async def test_closed_stdout_ends_the_command(url: str) -> None:
     def nobody_listens(_line: str) -> None:
         raise BrokenPipeError
 
     here, there = os.pipe()
     os.write(there, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
     with pytest.raises(BrokenPipeError):  # what the command line makes an end of
-        await Bridge(find_address(url, ""), nobody_listens).run(lines_of(here))
+        await Bridge(find_address(url, ""), nobody_listens).run(read_lines(here))
     os.close(there)
 
 
-def test_neither_the_command_nor_a_server_that_nobody_asks_needs_the_library() -> None:
+def test_library_is_imported_only_on_use() -> None:
     without = "import sys; sys.modules.update(mcp=None, mcp_types=None); "
     needed = (
         "import coatcheck.cli.commands.mcp, coatcheck.cli.server.processes, "

@@ -1,4 +1,4 @@
-"""Tasks: for clients that declare them, a call is answered at once, and asked after."""
+"""The tasks extension: a call returns a task immediately, and the client polls it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.mcp.kinds import Gate
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_call_is_a_task_at_once_and_ends_with_the_result(url: str, gate: Gate) -> None:
+async def test_call_returns_a_task_that_completes_with_the_result(url: str, gate: Gate) -> None:
     async with connected(url, tasks=True) as client:
         created = await begun(client, "held", {"input": "coat"})
         # 128 bits that nobody can guess: the job's own id tells when it was made.
@@ -36,14 +36,14 @@ async def test_a_call_is_a_task_at_once_and_ends_with_the_result(url: str, gate:
         assert text_of(task.result) == "coat"
 
 
-async def test_a_client_that_knows_tasks_need_not_know_of_them(url: str) -> None:
+async def test_client_library_hides_tasks(url: str) -> None:
     async with connected(url, tasks=True) as client:
         bought = await client.call_tool("buy", {"item": "hat"})
     expected = {"bought": "hat", "count": 1, "discount": None}
     assert bought.structured_content["result"] == expected
 
 
-async def test_a_job_that_fails_completes_its_task_with_an_error(url: str) -> None:
+async def test_failed_job_completes_its_task_with_an_error(url: str) -> None:
     async with connected(url, tasks=True) as client:
         created = await begun(client, "broken", {})
         task = await ended(client.session, created.task_id)
@@ -53,7 +53,7 @@ async def test_a_job_that_fails_completes_its_task_with_an_error(url: str) -> No
     assert "no-luck" in text_of(task.result)
 
 
-async def test_a_task_is_cancelled(url: str, gate: Gate) -> None:
+async def test_task_is_cancelled(url: str, gate: Gate) -> None:
     async with connected(url, tasks=True) as client:
         created = await begun(client, "held", {"input": "x"})
         await gate.entered.wait()
@@ -63,13 +63,13 @@ async def test_a_task_is_cancelled(url: str, gate: Gate) -> None:
         await cancel(client.session, created.task_id)  # it stays as it is
 
 
-async def test_what_a_kind_does_not_take_makes_no_task(url: str, engine: Engine) -> None:
+async def test_invalid_input_creates_no_task(url: str, engine: Engine) -> None:
     async with connected(url, tasks=True) as client:
         assert (await client.call_tool("buy", {})).is_error
     assert await engine.store.queues.list_queues() == []
 
 
-async def test_any_replica_knows_the_task(url: str, serving: Any, gate: Gate) -> None:
+async def test_any_replica_can_answer_for_a_task(url: str, serving: Any, gate: Gate) -> None:
     async with (
         connected(url, tasks=True) as client,
         serving() as another,
@@ -82,13 +82,13 @@ async def test_any_replica_knows_the_task(url: str, serving: Any, gate: Gate) ->
         assert task.status == "completed"
 
 
-async def test_a_call_repeated_under_its_key_is_one_task(url: str) -> None:
+async def test_repeated_call_with_the_same_key_is_one_task(url: str) -> None:
     async with connected(url, tasks=True) as client:
         created = [await begun(client, "shout", {"input": "ho"}, under("7")) for _ in range(2)]
     assert created[0].task_id == created[1].task_id
 
 
-async def test_what_is_no_task_is_not_found(url: str, engine: Engine) -> None:
+async def test_unknown_task_is_not_found(url: str, engine: Engine) -> None:
     job = await engine.submit(Submission("shout", '"ho"'))
     async with connected(url, tasks=True) as client:
         for task_id in (job.id, f"task_{'0' * 32}", "", "../x"):
@@ -98,14 +98,14 @@ async def test_what_is_no_task_is_not_found(url: str, engine: Engine) -> None:
                 assert refused.value.code == INVALID_PARAMS
 
 
-async def test_nothing_is_asked_for_so_an_update_changes_nothing(url: str, gate: Gate) -> None:
+async def test_update_changes_nothing(url: str, gate: Gate) -> None:
     async with connected(url, tasks=True) as client:
         created = await begun(client, "held", {"input": "x"})
         await update(client.session, created.task_id)
         assert (await look(client.session, created.task_id)).status == "working"
 
 
-async def test_who_does_not_declare_tasks_has_none(url: str) -> None:
+async def test_client_without_the_extension_has_no_tasks(url: str) -> None:
     async with connected(url, tasks=True) as client:
         created = await begun(client, "shout", {"input": "ho"})
     async with connected(url) as client:

@@ -1,4 +1,4 @@
-"""Kinds as tools, for clients that know no tasks: what is quick is answered, the rest goes on."""
+"""Kinds as tools, for clients without the tasks extension."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 
 @MODES
-async def test_a_call_answers_with_the_result_of_its_job(url: str, mode: str) -> None:
+async def test_call_returns_the_result_of_its_job(url: str, mode: str) -> None:
     async with connected(url, mode=mode) as client:
         bought = await client.call_tool("buy", {"item": "hat", "count": 2})
         assert text_of(bought) == '{"bought":"hat","count":2,"discount":null}'
@@ -36,7 +36,7 @@ async def test_a_call_answers_with_the_result_of_its_job(url: str, mode: str) ->
         assert text_of(await client.call_tool("job_status_2", {})) == "a kind"
 
 
-async def test_tools_are_listed_with_schemas_that_fit_their_kinds(url: str) -> None:
+async def test_tools_are_listed_with_the_schemas_of_their_kinds(url: str) -> None:
     async with connected(url) as client:
         listed = await client.list_tools()
     tools = {tool.name: tool for tool in listed.tools}
@@ -46,7 +46,7 @@ async def test_tools_are_listed_with_schemas_that_fit_their_kinds(url: str) -> N
     ]
     # What only a surface can hand in is not among them, nor can it be called.
     async with connected(url) as client:
-        with pytest.raises(MCPError, match="no such tool"):
+        with pytest.raises(MCPError, match="unknown tool"):
             await client.call_tool("of_a_surface", {})
     assert tools["buy"].description == "Buy something."
     # What is listed is the key's own: nobody may keep it for others.
@@ -75,9 +75,7 @@ async def test_tools_are_listed_with_schemas_that_fit_their_kinds(url: str) -> N
 
 
 @MODES
-async def test_what_a_kind_does_not_take_is_said_where_it_is_wrong(
-    url: str, engine: Engine, mode: str
-) -> None:
+async def test_invalid_input_is_an_error_with_pointers(url: str, engine: Engine, mode: str) -> None:
     async with connected(url, mode=mode) as client:
         refused = await client.call_tool("buy", {"count": "many"})
         assert refused.is_error
@@ -94,13 +92,13 @@ async def test_what_a_kind_does_not_take_is_said_where_it_is_wrong(
             ("job_status", {"job_id": "01M7GDTNAQ55VVM48585MMPRGK"}),
         ):
             assert (await client.call_tool(tool, arguments)).is_error, (tool, arguments)
-        with pytest.raises(MCPError, match="no such tool"):
+        with pytest.raises(MCPError, match="unknown tool"):
             await client.call_tool("sell", {})
     assert await engine.store.queues.list_queues() == []  # nothing was submitted
 
 
 @MODES
-async def test_a_job_that_fails_is_an_error_that_says_why(url: str, mode: str) -> None:
+async def test_failed_job_is_an_error_result(url: str, mode: str) -> None:
     async with connected(url, mode=mode) as client:
         failed = await client.call_tool("broken", {})
     assert failed.is_error
@@ -109,7 +107,7 @@ async def test_a_job_that_fails_is_an_error_that_says_why(url: str, mode: str) -
 
 
 @MODES
-async def test_what_takes_longer_is_come_back_for(impatient: str, gate: Gate, mode: str) -> None:
+async def test_long_job_returns_its_id(impatient: str, gate: Gate, mode: str) -> None:
     async with connected(impatient, mode=mode) as client:
         going_on = await client.call_tool("held", {"input": "coat"})
         job_id = going_on.structured_content["job_id"]
@@ -132,7 +130,7 @@ async def test_what_takes_longer_is_come_back_for(impatient: str, gate: Gate, mo
         assert text_of(await waiting) == "coat"
 
 
-async def test_a_job_is_cancelled(impatient: str, gate: Gate) -> None:
+async def test_job_is_cancelled(impatient: str, gate: Gate) -> None:
     async with connected(impatient) as client:
         job_id = (await client.call_tool("held", {"input": "x"})).structured_content["job_id"]
         await gate.entered.wait()
@@ -143,9 +141,7 @@ async def test_a_job_is_cancelled(impatient: str, gate: Gate) -> None:
 
 
 @MODES
-async def test_a_client_that_goes_away_cancels_nothing(
-    url: str, engine: Engine, gate: Gate, mode: str
-) -> None:
+async def test_disconnect_cancels_nothing(url: str, engine: Engine, gate: Gate, mode: str) -> None:
     async with connected(url, mode=mode) as client:
         call = asyncio.create_task(client.call_tool("held", {"input": "coat"}))
         await gate.entered.wait()
@@ -156,7 +152,7 @@ async def test_a_client_that_goes_away_cancels_nothing(
 
 
 @MODES
-async def test_whoever_asks_for_progress_is_told(url: str, gate: Gate, mode: str) -> None:
+async def test_progress_is_reported_on_request(url: str, gate: Gate, mode: str) -> None:
     seen: list[tuple[float, float | None, str | None]] = []
 
     async def told(progress: float, total: float | None, message: str | None) -> None:
@@ -171,7 +167,7 @@ async def test_whoever_asks_for_progress_is_told(url: str, gate: Gate, mode: str
 
 
 @MODES
-async def test_a_call_repeated_under_its_key_is_one_job(impatient: str, mode: str) -> None:
+async def test_repeated_call_with_the_same_key_is_one_job(impatient: str, mode: str) -> None:
     key = under("order 7")
     async with connected(impatient, mode=mode) as client:
         jobs = [
@@ -186,7 +182,7 @@ async def test_a_call_repeated_under_its_key_is_one_job(impatient: str, mode: st
             await client.call_tool("buy", {"item": "hat"}, meta=under("\n"))
 
 
-async def test_a_large_result_is_pointed_to(url: str) -> None:
+async def test_large_result_is_returned_as_a_path(url: str) -> None:
     async with connected(url) as client:
         large = await client.call_tool("large", {"input": 70_000})
     where = large.structured_content["result_at"]
@@ -194,7 +190,7 @@ async def test_a_large_result_is_pointed_to(url: str) -> None:
     assert "result" not in large.structured_content
 
 
-async def test_a_server_that_stops_lets_a_waiting_call_go(
+async def test_stopping_server_releases_a_waiting_call(
     engine: Engine, worker: None, serving: Any, gate: Gate
 ) -> None:
     async with serving(engine) as url, connected(url) as client:

@@ -12,8 +12,8 @@ import httpx2
 PATIENCE_S = 60.0
 
 
-class Spoken:
-    """A lifespan that a server speaks with an app."""
+class LifespanClient:
+    """The server's end of an app's lifespan."""
 
     def __init__(self, app: Any, state: dict[str, Any]) -> None:
         self._told: asyncio.Queue[Any] = asyncio.Queue()
@@ -21,7 +21,7 @@ class Spoken:
         scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": state}
         self._task = asyncio.create_task(app(scope, self._told.get, self._said.put))
 
-    async def tell(self, what: str) -> None:
+    async def send(self, what: str) -> None:
         self._told.put_nowait({"type": f"lifespan.{what}"})
         said = await self._said.get()
         assert said["type"] == f"lifespan.{what}.complete", said
@@ -29,11 +29,11 @@ class Spoken:
 
 @contextlib.asynccontextmanager
 async def open_client(app: Any, *, lifespan: bool = True) -> AsyncIterator[httpx2.AsyncClient]:
-    """Serve an app, and give a client of it."""
+    """Serve an app, and yield a client of it."""
     state: dict[str, Any] = {}
-    spoken = Spoken(app, state) if lifespan else None
-    if spoken is not None:
-        await spoken.tell("startup")
+    lifespan_client = LifespanClient(app, state) if lifespan else None
+    if lifespan_client is not None:
+        await lifespan_client.send("startup")
 
     async def with_state(scope: Any, receive: Any, send: Any) -> None:
         await app({**scope, "state": dict(state)}, receive, send)
@@ -45,5 +45,5 @@ async def open_client(app: Any, *, lifespan: bool = True) -> AsyncIterator[httpx
         ) as client:
             yield client
     finally:
-        if spoken is not None:
-            await spoken.tell("shutdown")
+        if lifespan_client is not None:
+            await lifespan_client.send("shutdown")

@@ -11,7 +11,7 @@ PATIENCE_S = 60.0
 
 
 class Arrival:
-    """An endpoint that waits."""
+    """An endpoint that waits at the gate."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -20,18 +20,18 @@ class Arrival:
             self.says = lines.readline().strip()
 
     def let_go(self) -> None:
-        """Let it go on."""
+        """Release it."""
         self._connection.sendall(b"g")
         self._connection.close()
 
     def wait_until_gone(self) -> None:
-        """Wait until it waits no more, without having been let go."""
+        """Wait until it stops waiting without being released."""
         with self._connection:
             assert self._connection.recv(1) == b""
 
 
 class Gate:
-    """The test's side."""
+    """The test's end of the gate."""
 
     def __init__(self) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -40,7 +40,7 @@ class Gate:
         self.port = self._listening.getsockname()[1]
 
     def arrival(self) -> Arrival:
-        """Wait for an endpoint to come."""
+        """Wait for an endpoint to arrive."""
         connection, _ = self._listening.accept()
         self._connections.append(connection)
         return Arrival(connection)
@@ -51,7 +51,7 @@ class Gate:
 
 
 async def pass_gate(says: str) -> None:
-    """Say something, and wait to be let go: the endpoint's side."""
+    """Report arrival and wait to be released: the endpoint's end."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(os.environ[PORT]))
     try:
         writer.write(f"{says}\n".encode())
@@ -61,7 +61,7 @@ async def pass_gate(says: str) -> None:
 
 
 def pass_gate_blocking(says: str) -> None:
-    """Do the same, and hold the thread."""
+    """Do the same, blocking the thread."""
     with socket.create_connection(("127.0.0.1", int(os.environ[PORT]))) as connection:
         connection.sendall(f"{says}\n".encode())
         assert connection.recv(1) == b"g"

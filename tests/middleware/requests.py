@@ -11,7 +11,7 @@ from coatcheck.middleware.authorize import Body
 
 
 def scope_of(method: str, path: str, headers: dict[str, str] | None = None) -> Scope:
-    """Make the scope of a request."""
+    """Build the scope of a request."""
     raw = [(name.lower().encode(), text.encode()) for name, text in (headers or {}).items()]
     return {
         "type": "http",
@@ -31,7 +31,7 @@ def scope_of(method: str, path: str, headers: dict[str, str] | None = None) -> S
 
 
 def body_of(content: bytes = b"", read: list[bytes] | None = None) -> Body:
-    """Make a stored body; what was read of it is noted."""
+    """Build a stored body that records reads."""
 
     async def pieces() -> AsyncIterator[bytes]:
         if read is not None:
@@ -43,7 +43,7 @@ def body_of(content: bytes = b"", read: list[bytes] | None = None) -> Body:
 
 
 class Answer:
-    """Collects what an app sends."""
+    """Collects the messages of a response."""
 
     def __init__(self) -> None:
         self.status = 0

@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 
 
 class Server:
-    """A server process, that can be killed and started again on the same port and file."""
+    """A server process that can be killed and restarted with the same port and database."""
 
     def __init__(self, app: str, folder: Path, gate: Gate, **settings: str) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -38,12 +38,12 @@ class Server:
             **settings,
         }
         self._process: subprocess.Popen[bytes] | None = None
-        # A connection of its own for each call: the server may have been killed in between.
+        # A new connection for each call: the server may have been killed in between.
         limits = httpx2.Limits(max_keepalive_connections=0)
         self._client = httpx2.Client(timeout=PATIENCE_S, limits=limits)
 
     def start(self, ready: str = "/pid") -> None:
-        """Start it, and return when it answers."""
+        """Start it, and wait until it answers."""
         descriptor = self._listening.fileno()
         with (self.folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -68,13 +68,13 @@ class Server:
         return (self.folder / "server.log").read_text()
 
     def kill(self) -> None:
-        """End it without a word."""
+        """Kill it."""
         assert self._process is not None
         self._process.kill()
         self._process.wait(PATIENCE_S)
 
     def stop(self) -> None:
-        """Have it end, as an operator does."""
+        """Stop it with SIGTERM."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(PATIENCE_S)
@@ -87,7 +87,7 @@ class Server:
 
     def ask(self, method: str, path: str, **request: Any) -> httpx2.Response:
         """Make a call."""
-        self._client.cookies.clear()  # each is a caller of its own
+        self._client.cookies.clear()  # each call is a separate caller
         return self._client.request(method, self.url + path, **request)
 
 
@@ -95,7 +95,7 @@ class Server:
 def serving(
     app: str, folder: Path, gate: Gate, ready: str = "/pid", **settings: str
 ) -> Iterator[Server]:
-    """Run a server for as long as the block lasts."""
+    """Run a server within the block."""
     server = Server(app, folder, gate, **settings)
     try:
         server.start(ready)

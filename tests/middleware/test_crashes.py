@@ -70,10 +70,10 @@ def test_stopping_server_releases_its_jobs(tmp_path: Path, gate: Gate) -> None:
         server.stop()
         arrival.wait_until_gone()
         notes = (tmp_path / "notes").read_text().split("\n")
-        assert notes == ["up", "slow was cancelled", "down", ""]  # the app is there to the end
+        assert notes == ["up", "slow was cancelled", "down", ""]  # the app stops last
         server.start()
         arrival = gate.arrival()
-        assert arrival.says == f"slow 1 {server.pid}"  # no attempt was used up
+        assert arrival.says == f"slow 1 {server.pid}"  # no attempt was used
         arrival.let_go()
         where = accepted.headers["Location"]
         assert server.ask("GET", f"{where}/result?wait=30", headers=ANNA).status_code == 201
@@ -93,7 +93,7 @@ def test_two_processes_share_one_database(tmp_path: Path, gate: Gate) -> None:
             taken[int(arrival.says.split()[2])] = arrival
         assert taken.keys() == {first.pid, second.pid}
         taken[second.pid].let_go()
-        # The first is busy: the other makes this call, and what it says comes here as it is said.
+        # The first is busy: the second makes this call, and its chunks are streamed here.
         asked = httpx2.stream("POST", f"{first.url}/stream", headers=ANNA | PATIENT, timeout=60.0)
         with asked as answer:
             pieces = answer.iter_raw()
@@ -121,7 +121,7 @@ async def test_endpoint_that_blocks_the_loop_keeps_its_lease(tmp_path: Path, gat
             return worker.info.beats
 
         enough = await beats() + 5  # more than fit into a lease
-        # Its server answers nobody, and its worker lives.
+        # The server is blocked, and the worker is alive.
         while await beats() < enough:  # noqa: ASYNC110 - it is another process that goes on
             await asyncio.sleep(0.05)
         await store.close()

@@ -1,4 +1,4 @@
-"""The examples of docs/how-to/make-an-endpoint-async.md work as the page says."""
+"""The examples of docs/how-to/middleware.md work as the page says."""
 
 from __future__ import annotations
 

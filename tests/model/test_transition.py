@@ -37,8 +37,8 @@ OUTCOMES: list[Outcome] = [
 
 def running(**changes: Any) -> JobStatus:
     """A job in the hands of a worker, in its first attempt."""
-    standing = rules.claimed(rules.created(NOW, NOW).standing, "worker-1", NOW).standing
-    return standing._replace(**changes)
+    status = rules.claimed(rules.created(NOW, NOW).status, "worker-1", NOW).status
+    return status._replace(**changes)
 
 
 def in_state(state: State, **changes: Any) -> JobStatus:
@@ -47,11 +47,11 @@ def in_state(state: State, **changes: Any) -> JobStatus:
 
 def test_a_life_in_three_steps() -> None:
     queued = rules.created(run_at=NOW, now=NOW)
-    taken = rules.claimed(queued.standing, "worker-1", NOW + 1)
-    done = rules.settled(taken.standing, TERMS, Succeeded("1"), NOW + 2)
+    taken = rules.claimed(queued.status, "worker-1", NOW + 1)
+    done = rules.settled(taken.status, TERMS, Succeeded("1"), NOW + 2)
     steps = [queued, taken, done]
-    assert [step.standing.state for step in steps] == ["queued", "running", "succeeded"]
-    assert [step.standing.last_event for step in steps] == [1, 2, 3]
+    assert [step.status.state for step in steps] == ["queued", "running", "succeeded"]
+    assert [step.status.last_event for step in steps] == [1, 2, 3]
     assert [json.loads(step.event) for step in steps] == [
         {"state": "queued", "attempt": 0},
         {"state": "running", "attempt": 1, "previous": "queued"},
@@ -61,14 +61,14 @@ def test_a_life_in_three_steps() -> None:
 
 @pytest.mark.parametrize(("run_at", "claimable"), [(NOW - 1, True), (NOW, True), (NOW + 1, False)])
 def test_a_new_job_is_claimable_unless_it_is_for_later(run_at: int, claimable: bool) -> None:
-    standing = rules.created(run_at, NOW).standing
-    assert (standing.claimable, standing.run_at) == (claimable, run_at)
-    assert (standing.attempt, standing.fence, standing.worker) == (0, 0, None)
+    status = rules.created(run_at, NOW).status
+    assert (status.claimable, status.run_at) == (claimable, run_at)
+    assert (status.attempt, status.fence, status.worker) == (0, 0, None)
 
 
 def test_a_claim_adds_an_attempt_and_raises_the_fence() -> None:
     again = in_state(State.QUEUED, attempt=1, fence=4, reason=Reason.RETRY, error=BOOM)
-    taken = rules.claimed(again, "worker-2", NOW + 9).standing
+    taken = rules.claimed(again, "worker-2", NOW + 9).status
     assert (taken.attempt, taken.fence, taken.worker) == (2, 5, "worker-2")
     assert (taken.started_at, taken.claimable, taken.reason) == (NOW + 9, False, None)
     assert taken.error == BOOM
@@ -84,7 +84,7 @@ def test_only_a_queued_job_can_be_claimed(state: State) -> None:
 
 
 def settle(outcome: Outcome, terms: Terms = TERMS, **changes: Any) -> JobStatus:
-    return rules.settled(running(**changes), terms, outcome, NOW).standing
+    return rules.settled(running(**changes), terms, outcome, NOW).status
 
 
 def test_success() -> None:
@@ -157,7 +157,7 @@ def test_settling_never_makes_a_move_the_table_does_not_have(
     # Stores settle running jobs only. Should one ever ask for another, it is refused, or it is a
     # move the table has for another reason: a queued job may be cancelled, a failed one resumed.
     try:
-        moved = rules.settled(in_state(state), TERMS, outcome, NOW).standing.state
+        moved = rules.settled(in_state(state), TERMS, outcome, NOW).status.state
     except IllegalTransition:
         return
     assert moved in MOVES[state]
@@ -193,16 +193,16 @@ def test_a_lost_job_that_was_to_be_cancelled_is_cancelled() -> None:
 
 def test_asking_a_running_job_to_stop_is_a_flag_and_an_event() -> None:
     before = running()
-    step = rules.cancel_asked(before, TERMS, NOW)
+    step = rules.request_cancel(before, TERMS, NOW)
     assert step is not None
-    assert step.standing == before._replace(cancel_requested=True, last_event=3)
+    assert step.status == before._replace(cancel_requested=True, last_event=3)
     assert json.loads(step.event) == {"state": "running", "attempt": 1, "cancel_requested": True}
 
 
 @pytest.mark.parametrize("state", [State.QUEUED, State.WAITING])
 def test_a_job_nobody_runs_is_cancelled_at_once(state: State) -> None:
     before = in_state(state, worker=None, error=EARLIER, claimable=True)
-    ended = changed(rules.cancel_asked(before, TERMS, NOW))
+    ended = changed(rules.request_cancel(before, TERMS, NOW))
     assert (ended.state, ended.reason, ended.error) == (State.CANCELLED, Reason.CANCELLED, EARLIER)
     assert (ended.claimable, ended.finished_at) == (False, NOW)
 
@@ -223,29 +223,29 @@ def test_without_a_deadline_nothing_expires() -> None:
 
 def test_a_running_job_is_taken_from_a_worker_that_does_not_keep_its_deadline() -> None:
     terms, late = TERMS._replace(deadline_at=NOW), NOW + rules.OVERRUN_MS
-    standing = running()
-    assert rules.overran(standing, terms, late - 1) is None
-    assert rules.overran(standing, TERMS, 10**15) is None
-    ended = changed(rules.overran(standing, terms, late))
+    status = running()
+    assert rules.overran(status, terms, late - 1) is None
+    assert rules.overran(status, TERMS, 10**15) is None
+    ended = changed(rules.overran(status, terms, late))
     assert (ended.state, ended.reason, ended.worker) == (State.FAILED, Reason.TIMEOUT, None)
-    assert ended.fence == standing.fence + 1
+    assert ended.fence == status.fence + 1
     stopped = changed(rules.overran(running(cancel_requested=True), terms, late))
-    assert (stopped.state, stopped.fence) == (State.CANCELLED, standing.fence + 1)
+    assert (stopped.state, stopped.fence) == (State.CANCELLED, status.fence + 1)
 
 
 def changed(step: Transition | None) -> JobStatus:
     assert step is not None
-    return step.standing
+    return step.status
 
 
 @pytest.mark.parametrize("state", list(State))
 def test_who_holds_no_fence_moves_a_job_only_from_certain_states(state: State) -> None:
-    standing, terms = in_state(state), TERMS._replace(deadline_at=NOW)
+    status, terms = in_state(state), TERMS._replace(deadline_at=NOW)
     moves = {
-        "lost": rules.lost(standing, terms, NOW),
-        "cancel": rules.cancel_asked(standing, terms, NOW),
-        "expired": rules.expired(standing, terms, NOW),
-        "overran": rules.overran(standing, terms, NOW + rules.OVERRUN_MS),
+        "lost": rules.lost(status, terms, NOW),
+        "cancel": rules.request_cancel(status, terms, NOW),
+        "expired": rules.expired(status, terms, NOW),
+        "overran": rules.overran(status, terms, NOW + rules.OVERRUN_MS),
     }
     may = {name for name, step in moves.items() if step is not None}
     assert may == {
@@ -256,14 +256,14 @@ def test_who_holds_no_fence_moves_a_job_only_from_certain_states(state: State) -
 
 
 def test_a_second_request_to_cancel_is_nothing() -> None:
-    assert rules.cancel_asked(running(cancel_requested=True), TERMS, NOW) is None
+    assert rules.request_cancel(running(cancel_requested=True), TERMS, NOW) is None
 
 
 # --- what holds for all of them
 
 
 def every_step() -> list[tuple[JobStatus, Transition]]:
-    """Every move there is, from a standing with something to lose in each field."""
+    """Every move there is, from a status with something to lose in each field."""
     origin = running(phase="working", error=EARLIER, last_event=7, fence=3)
     queued = in_state(State.QUEUED, worker=None, last_event=7, fence=3)
     deadline = TERMS._replace(deadline_at=NOW)
@@ -273,8 +273,8 @@ def every_step() -> list[tuple[JobStatus, Transition]]:
         steps += [(held, rules.settled(held, TERMS, outcome, NOW)) for outcome in OUTCOMES]
     for before, step in (
         (origin, rules.lost(origin, TERMS, NOW)),
-        (origin, rules.cancel_asked(origin, TERMS, NOW)),
-        (queued, rules.cancel_asked(queued, TERMS, NOW)),
+        (origin, rules.request_cancel(origin, TERMS, NOW)),
+        (queued, rules.request_cancel(queued, TERMS, NOW)),
         (queued, rules.expired(queued, deadline, NOW)),
     ):
         assert step is not None
@@ -284,7 +284,7 @@ def every_step() -> list[tuple[JobStatus, Transition]]:
 
 @pytest.mark.parametrize(("before", "step"), every_step())
 def test_every_step_is_one_event_that_tells_of_it(before: JobStatus, step: Transition) -> None:
-    after, event = step.standing, json.loads(step.event)
+    after, event = step.status, json.loads(step.event)
     assert after.last_event == before.last_event + 1
     assert after.fence >= before.fence
     assert event["state"] == after.state
@@ -298,7 +298,7 @@ def test_every_step_is_one_event_that_tells_of_it(before: JobStatus, step: Trans
 
 @pytest.mark.parametrize(("before", "step"), every_step())
 def test_a_standing_is_consistent(before: JobStatus, step: Transition) -> None:
-    after = step.standing
+    after = step.status
     assert (after.worker is not None) == (after.state is State.RUNNING)
     assert (after.finished_at is not None) == after.state.is_terminal
     assert (after.expires_at is not None) == after.state.is_terminal

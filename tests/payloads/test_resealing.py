@@ -238,5 +238,5 @@ async def test_the_command_says_what_it_did(settings: Settings, data: Path, tmp_
     assert "could not be opened" in said
     code, said = await asyncio.to_thread(run, BOTH)
     assert code == 0, said
-    assert "nothing that was found is sealed with another key" in said
+    assert "no data is encrypted with another key" in said
     assert (await asyncio.to_thread(run, NEW))[0] == 0

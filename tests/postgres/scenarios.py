@@ -126,7 +126,7 @@ async def resuming(world: World) -> None:
     if world.random.random() < 0.5:  # and who cancelled it died then
         await store._database.run(
             lambda db: job_operations.move(
-                db, store._sql, [(TENANT, parent.job_id)], rules.cancel_asked, NOW
+                db, store._sql, [(TENANT, parent.job_id)], rules.request_cancel, NOW
             )
         )
         first = world.sweep(world.store)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from tests.cli.copied import finish, put_in, take_effects
+from tests.cli.backup_jobs import finish, put_in, take_effects
 from tests.docs.pages import ROOT
 from tests.faults.place import Place, postgres_place
 from tests.faults.server import Server

@@ -27,7 +27,7 @@ async def worker(store: PostgresStore) -> None:
     await store.workers.register_worker(worker_info(WORKER))
 
 
-def standing_of(job: Job, *, claimable: bool) -> JobStatus:
+def status_of(job: Job, *, claimable: bool) -> JobStatus:
     fields = {name: getattr(job, name) for name in JobStatus._fields if name != "claimable"}
     return JobStatus(**fields, claimable=claimable)
 
@@ -51,12 +51,12 @@ async def test_what_a_claim_makes_of_a_job_is_what_the_model_says(
     [queued] = await store.jobs.list_jobs(JOBS)
     lease = await claim_one(store, NOW + 100)
     [running] = await store.jobs.list_jobs(JOBS)
-    expected = rules.claimed(standing_of(queued, claimable=True), WORKER, NOW + 100)
-    assert standing_of(running, claimable=False) == expected.standing
-    assert lease.fence == expected.standing.fence
+    expected = rules.claimed(status_of(queued, claimable=True), WORKER, NOW + 100)
+    assert status_of(running, claimable=False) == expected.status
+    assert lease.fence == expected.status.fence
     *_, event = await store.jobs.list_events(DEFAULT_TENANT, running.id, 0, 100)
     assert (event.seq, event.type, event.at, event.data) == (
-        expected.standing.last_event,
+        expected.status.last_event,
         EventType.STATE,
         NOW + 100,
         expected.event,
@@ -84,13 +84,13 @@ async def test_what_a_success_makes_of_a_job_is_what_the_model_says(
     assert await store.workers.settle(ends, NOW + 100) == [True] * 3
     for job, result in zip(running, results, strict=True):
         ended = await store.jobs.get(job.tenant, job.id)
-        standing = standing_of(job, claimable=False)
-        expected = rules.settled(standing, job.terms, Succeeded(result), NOW + 100)
-        assert standing_of(ended, claimable=False) == expected.standing
+        status = status_of(job, claimable=False)
+        expected = rules.settled(status, job.terms, Succeeded(result), NOW + 100)
+        assert status_of(ended, claimable=False) == expected.status
         assert (ended.result, ended.progress) == (result, job.progress)
         *_, event = await store.jobs.list_events(job.tenant, job.id, 0, 100)
         assert (event.seq, event.type, event.at, event.data) == (
-            expected.standing.last_event,
+            expected.status.last_event,
             EventType.STATE,
             NOW + 100,
             expected.event,

@@ -31,7 +31,7 @@ def test_where_all_is_well(dsn: str, schema: str, tmp_path: Path) -> None:
 
     assert found["ok"] is True
     [(level, said)] = of_area(found, "store")
-    assert (level, f"schema '{schema}' takes writes" in said) == ("ok", True)
+    assert (level, f"schema '{schema}' accepts writes" in said) == ("ok", True)
     assert of_area(found, "migrations") == [("ok", f"all {len(MIGRATIONS)} are applied")]
     assert [level for level, _ in of_area(found, "clock")] == ["ok", "ok"]
     assert of_area(found, "disk") == [], "the disk is the database server's"

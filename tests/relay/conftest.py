@@ -34,12 +34,12 @@ def anyio_backend() -> str:
 
 
 class Running(NamedTuple):
-    """A server with surfaces."""
+    """A running server with surfaces."""
 
     http: httpx2.AsyncClient
     engine: Engine
     url: str
-    work: Callable[[], AbstractAsyncContextManager[None]]  # have a worker, for a while
+    work: Callable[[], AbstractAsyncContextManager[None]]  # runs a worker for a while
 
 
 Serve = Callable[..., AbstractAsyncContextManager[Running]]

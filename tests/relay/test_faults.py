@@ -29,7 +29,7 @@ MEGABYTE = b"x" * 1_000_000
 
 
 async def connected(url: str, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Call, with hardly any room for what comes."""
+    """Make a call with a very small read buffer."""
     host, port = url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=4096)
     writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
@@ -57,9 +57,9 @@ async def test_slow_caller_slows_the_upstream(serve: Serve) -> None:
         reader, writer = await connected(running.url, "/up/x")
         await reader.readuntil(b"\r\n\r\n")
         await asyncio.wait_for(held_up.wait(), 60)
-        assert sent < 50, "what nobody reads must not be read ahead"
+        assert sent < 50, "data that nobody reads must not be read ahead"
         received = 0
-        while piece := await reader.read(1 << 20):  # and now it goes on, to the end
+        while piece := await reader.read(1 << 20):  # now it continues to the end
             received += len(piece)
         assert received == 100_000_000
         writer.close()
@@ -197,7 +197,7 @@ async def test_undecryptable_credentials_fail_the_job(serve: Serve, sealed: str)
 
 
 class Own:
-    """An upstream that is no service: what the protocol asks for is all it takes."""
+    """An upstream that is not a service: it implements the protocol only."""
 
     @asynccontextmanager
     async def call(

@@ -46,7 +46,7 @@ NAMES = {"fence": "1", "seq": "0", "name": "approve", "file": "body"}
 
 
 class Scene(NamedTuple):
-    """A cancelled job, its caller, and somebody who must not learn of it."""
+    """A cancelled job, its owner, and another caller who must not see it."""
 
     job_id: str
     owner: httpx2.AsyncClient
@@ -80,7 +80,7 @@ def about_jobs(*surfaces: Surface) -> list[Endpoint]:
 
 @contextlib.asynccontextmanager
 async def proxy(serve: Serve, _folder: Path) -> AsyncIterator[Scene]:
-    """Two keys of one tenant, before a service that tells its callers apart by a token."""
+    """Two keys of one tenant, in front of a service that identifies callers by a token."""
     rules = read_rules([{"match": "POST /reports/*", "target": "http://127.0.0.1:9"}])
     surface = ProxySurface(rules)
     async with serve(surface, McpSurface(), works=False) as server:
@@ -96,7 +96,7 @@ async def proxy(serve: Serve, _folder: Path) -> AsyncIterator[Scene]:
 
 @contextlib.asynccontextmanager
 async def foreman(serve: Serve, _folder: Path) -> AsyncIterator[Scene]:
-    """Two tenants before one Ollama: its jobs belong to tenants."""
+    """Two tenants in front of one Ollama: its jobs belong to tenants."""
     surface = ForemanSurface({"FOREMAN_OLLAMA_URL": "http://127.0.0.1:9"})
     async with serve(surface, McpSurface(), works=False) as server:
         mine, theirs = [await key_of(server.engine, tenant) for tenant in ("acme", "other")]

@@ -52,7 +52,7 @@ async def test_chunks_are_streamed_as_they_arrive(serve: Serve) -> None:
         running.http.stream("GET", "/up/stream") as answer,
     ):
         chunks = answer.aiter_bytes()
-        assert await anext(chunks) == b"one"  # and the upstream has not said more
+        assert await anext(chunks) == b"one"  # the upstream has sent no more yet
         go_on.set()
         assert await anext(chunks) == b"two"
         with pytest.raises(StopAsyncIteration):
@@ -85,7 +85,7 @@ async def test_prefer_header_is_applied(serve: Serve) -> None:
         async with running.work():
             await running.engine.wait(answer.json()["job"], 30)
         assert up.got[0].header("prefer") == "return=minimal"
-        # Nobody is there to do it, so the wait runs out.
+        # No worker runs, so the wait runs out.
         answer = await running.http.post("/up/x", headers={"Prefer": "wait=1"})
         assert (answer.status_code, answer.headers["preference-applied"]) == (202, "wait=1")
 
@@ -159,7 +159,7 @@ async def test_broken_stream_is_visible_to_the_caller(serve: Serve) -> None:
                 await answer.aread()
         job = await running.engine.wait(job_id, 30)
         assert (job.state, job.error and job.error.code) == (State.FAILED, "broken-off")
-        assert len(up.got) == 1  # after the first byte nothing is retried
+        assert len(up.got) == 1  # no retry after the first byte
 
 
 async def test_broken_call_is_not_repeated_by_default(serve: Serve) -> None:
@@ -189,7 +189,7 @@ async def test_response_is_only_for_its_owner(serve: Serve) -> None:
             for other in ({}, {"Authorization": "Bearer other"}, {"Cookie": "mine"}):
                 assert (await running.http.get(path, headers=other)).status_code == 404
             assert (await running.http.get(path, headers=mine)).content == answer.content
-        # What anybody can see of the job says nothing of the answer.
+        # The view that anybody may see does not contain the response.
         shown = (await running.http.get(f"/v1/jobs/{job_id}")).text
         assert "for you" not in shown
         assert "Bearer" not in shown
@@ -231,6 +231,6 @@ async def test_disconnect_continues_or_cancels_the_job(serve: Serve) -> None:
                 job = await running.engine.wait(job_id, 30)
                 ended[on_hangup] = job.state
                 go_on.set()
-                await asyncio.wait_for(up.ended.wait(), 30)  # no connection is left behind
+                await asyncio.wait_for(up.ended.wait(), 30)  # no connection is left open
     assert ended["continue"] is State.SUCCEEDED
     assert ended["cancel"] in (State.CANCELLED, State.FAILED)

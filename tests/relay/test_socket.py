@@ -82,7 +82,7 @@ async def test_deleted_key_is_recreated(monkeypatch: pytest.MonkeyPatch, tmp_pat
         key = tmp_path / socket_folder.KEY
         assert key.stat().st_mode & 0o077 == 0
         socket_folder.remove_stale_sockets(tmp_path)
-        key.unlink()  # as something that clears temporary files would
+        key.unlink()  # as a cleaner of temporary files would
 
 
 async def test_client_notices_a_disconnected_caller() -> None:
@@ -93,7 +93,7 @@ async def test_client_notices_a_disconnected_caller() -> None:
     pending.close()
     while client.is_open:
         await client.send_chunk(b"more")
-    await client.send_chunk(b"said into the air")
+    await client.send_chunk(b"after the disconnect")
 
 
 async def test_broken_upstream_and_lost_worker_differ() -> None:
@@ -135,7 +135,7 @@ async def test_stalled_caller_counts_as_disconnected() -> None:
     client = await connect_to_caller(pending.socket, JOB, HEAD, stall_s=0.05)
     assert client is not None
     await pending.head()
-    while client.is_open:  # the buffers between are filled, and then nothing moves
+    while client.is_open:  # the buffers fill up, and then nothing moves
         await client.send_chunk(b"x" * 65_536)
     pending.close()
 
@@ -170,7 +170,7 @@ async def test_stale_sockets_are_removed(tmp_path: Path) -> None:
 
 
 def test_connections_close_when_the_loop_ends() -> None:
-    """Other processes dial, too, to see whether a socket they find is a dead one's."""
+    """Other processes connect too, to find out whether a socket is stale."""
     taken: list[asyncio.StreamWriter] = []
 
     class Watched(SocketServer):

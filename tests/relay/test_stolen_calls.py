@@ -39,7 +39,7 @@ LATER = {"Prefer": "respond-async"}
 
 
 class Cast(NamedTuple):
-    """A caller, somebody with another key of the tenant, and its administrator."""
+    """A caller, another key of the same tenant, and its admin."""
 
     server: Running
     up: Service
@@ -278,7 +278,7 @@ async def test_tenant_webhook_does_not_expose_a_call(staged: Any) -> None:
 
 
 def former(folder: Path, call: dict[str, Any]) -> dict[str, Any]:
-    """Return a call with credentials as an earlier version has stored it."""
+    """Return a call with credentials as an earlier version stored it."""
     pepper = pepper_for(Settings(database=f"sqlite:///{folder}/jobs.db")).read_or_make()
     key = hmac.digest(pepper, b"coatcheck relay credentials", "sha256")
     sealed = Keyring({"relay": key}).encrypt(json.dumps([("authorization", TOKEN)]), KIND)

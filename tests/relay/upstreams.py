@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Got:
-    """A request as it came over the wire."""
+    """A request as received."""
 
     method: str
     path: str
@@ -28,7 +28,7 @@ Script = Callable[[Got, asyncio.StreamWriter], Awaitable[None]]
 
 @dataclass
 class Service:
-    """A server that follows a script, and remembers what it was asked."""
+    """A server that follows a script and records its requests."""
 
     script: Script
     url: str = ""
@@ -52,7 +52,7 @@ class Service:
     async def _follow(
         self, got: Got, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        # Until the script is done, or whoever called is gone.
+        # Until the script is done, or the caller disconnects.
         following = asyncio.ensure_future(self.script(got, writer))
         gone = asyncio.create_task(reader.read(1))
         await asyncio.wait({following, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -88,7 +88,7 @@ async def read_request(reader: asyncio.StreamReader) -> Got | None:
 
 
 def says(status: str = "200 OK", body: bytes = b"hello", *headers: str) -> Script:
-    """Answer every request the same."""
+    """Return a script that sends the same response to every request."""
 
     async def script(got: Got, writer: asyncio.StreamWriter) -> None:
         lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
@@ -100,7 +100,7 @@ def says(status: str = "200 OK", body: bytes = b"hello", *headers: str) -> Scrip
 
 
 def in_turn(*scripts: Script) -> Script:
-    """Answer each request by the next script; the last one stays."""
+    """Return a script that uses the next of these for each request, and then the last."""
     left = list(scripts)
 
     async def script(got: Got, writer: asyncio.StreamWriter) -> None:
@@ -111,7 +111,7 @@ def in_turn(*scripts: Script) -> Script:
 
 @contextlib.asynccontextmanager
 async def service(script: Script) -> AsyncIterator[Service]:
-    """Run a service for as long as the block lasts."""
+    """Run a service within the block."""
     running = Service(script)
     server = await asyncio.start_server(running.answer, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()

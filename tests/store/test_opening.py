@@ -9,7 +9,7 @@ import pytest
 from coatcheck.errors import Conflict, IllegalTransition
 from coatcheck.model.job import Failure, Terms
 from coatcheck.model.outcome import Errored, Released
-from coatcheck.model.transition import cancel_asked, created, settled
+from coatcheck.model.transition import created, request_cancel, settled
 from coatcheck.store.sqlite.database.locks import LivenessLocks
 from coatcheck.store.sqlite.store import SQLiteStore
 
@@ -44,9 +44,9 @@ def test_a_life_sign_that_somebody_else_holds_is_refused_and_not_waited_for(tmp_
 
 @pytest.mark.parametrize("outcome", [Errored(Failure("x", "y"), 0), Released()])
 def test_only_a_running_job_has_an_attempt_that_can_end(outcome: Errored | Released) -> None:
-    queued = created(1, 1).standing
-    cancelled = cancel_asked(queued, Terms(), 2)
+    queued = created(1, 1).status
+    cancelled = request_cancel(queued, Terms(), 2)
     assert cancelled is not None
-    for standing in (queued, cancelled.standing):
+    for status in (queued, cancelled.status):
         with pytest.raises(IllegalTransition):
-            settled(standing, Terms(), outcome, 3)
+            settled(status, Terms(), outcome, 3)

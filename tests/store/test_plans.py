@@ -114,7 +114,7 @@ NAMED = [
         (NOW, NOW, NOW, NOW),
         {"jobs_with_deadline", "jobs_running", "jobs_expiring", "jobs_with_input_until"},
     ),
-    ("standing_of", ("tenant-0", "x"), {"jobs_by_id"}),
+    ("status_of", ("tenant-0", "x"), {"jobs_by_id"}),
     ("job_by_id", ("tenant-0", "x"), {"jobs_by_id", "PRIMARY KEY"}),
     ("job_by_public_id", ("tenant-0", "r_3"), {"jobs_by_public_id", "PRIMARY KEY"}),
     ("jobs_by_ids", (PAIRS,), {"jobs_by_id", "PRIMARY KEY"}),

@@ -89,7 +89,7 @@ async def writer(
     writer = Writer(database)
     writer.open(lock, on_commit)
     # The thread commits, one turn after the other, unless a test says otherwise.
-    writer._quick._again_at = float("inf")
+    writer._inline_policy._again_at = float("inf")
     yield writer
     await writer.close()
     lock.close()
@@ -430,7 +430,7 @@ async def _write_alone(writer: Writer) -> list[bool]:
 
 
 @pytest.mark.parametrize(("quick_s", "most"), [(3_600.0, 5), (0.0, 1)])
-async def test_who_is_alone_on_its_loop_commits_there_if_turns_are_quick(
+async def test_who_is_alone_on_its_loop_commits_there_if_turns_are_inline_policy(
     writer: Writer,
     notes: Callable[[], list[str]],
     monkeypatch: pytest.MonkeyPatch,
@@ -441,7 +441,7 @@ async def test_who_is_alone_on_its_loop_commits_there_if_turns_are_quick(
     monkeypatch.setattr(inline_commit, "FIRST_PAUSE_SECONDS", 3_600.0)
     await writer.write(note("ours"), Urgency.WORKER)
     await _turn_is_over()
-    writer._quick = inline_commit.InlineCommitPolicy()
+    writer._inline_policy = inline_commit.InlineCommitPolicy()
     here = await asyncio.to_thread(asyncio.run, _write_alone(writer))
     # One that was slow leaves the others to the thread.
     assert here == [number < most for number in range(5)]
@@ -452,7 +452,7 @@ async def test_those_who_come_together_leave_the_commit_to_the_thread(
     writer: Writer, notes: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inline_commit, "QUICK_SECONDS", 3_600.0)
-    writer._quick._again_at = 0.0
+    writer._inline_policy._again_at = 0.0
     await writer.write(note("ours"), Urgency.WORKER)
     await _turn_is_over()
 
@@ -466,7 +466,7 @@ async def test_those_who_come_together_leave_the_commit_to_the_thread(
 
 
 @pytest.mark.parametrize(("quick_s", "most"), [(3_600.0, 6), (0.0, 1)])
-async def test_one_alone_is_committed_on_our_loop_if_turns_are_quick(
+async def test_one_alone_is_committed_on_our_loop_if_turns_are_inline_policy(
     database: Path,
     notes: Callable[[], list[str]],
     monkeypatch: pytest.MonkeyPatch,
@@ -492,7 +492,7 @@ async def test_a_fault_of_one_that_is_alone_is_dealt_with_in_the_thread(
     writer: Writer, notes: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inline_commit, "QUICK_SECONDS", 3_600.0)
-    writer._quick._again_at = 0.0
+    writer._inline_policy._again_at = 0.0
     await writer.write(note("there"), Urgency.WORKER)
     ran: list[bool] = []
 
@@ -549,7 +549,7 @@ async def test_the_log_is_written_back_while_nobody_else_has_the_connection(
         return f"{note(text)(tx)} {met}"
 
     monkeypatch.setattr(inline_commit, "QUICK_SECONDS", 3_600.0)
-    writer._quick._again_at = 0.0
+    writer._inline_policy._again_at = 0.0
     await writer.write(note("first"), Urgency.WORKER)
     monkeypatch.setattr(Writer, "_checkpoint", linger)
     monkeypatch.setattr(writer_module, "CHECKPOINT_PAGES", 1)

@@ -200,6 +200,8 @@ async def test_a_started_job_with_on_drain_fail_is_not_released(
         finally:
             assert ctx.cancelled
             assert ctx.continues_elsewhere
+            with pytest.warns(DeprecationWarning, match="continues_elsewhere"):
+                assert ctx.goes_on_elsewhere
 
     @app.job(on_lost="fail")
     def deaf(ctx: Context) -> None:

@@ -1,4 +1,4 @@
-"""Commands that work on the database itself, beside whatever serves it."""
+"""Direct access to the database, for commands that need no server."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from coatcheck.store.open import store_for
 T = TypeVar("T")
 
 
-def with_doorkeeper(
-    flags: dict[str, Any], work: Callable[[Authenticator, Store], Awaitable[T]]
+def with_authenticator(
+    flags: dict[str, Any], function: Callable[[Authenticator, Store], Awaitable[T]]
 ) -> T:
-    """Open the database that the flags and settings name, and do something to keys or tenants."""
+    """Open the configured database and call a function with its authenticator and store."""
     settings = load_settings(flags)
     pepper = pepper_for(settings)
 
@@ -27,7 +27,7 @@ def with_doorkeeper(
         store = store_for(settings)
         await store.open()
         try:
-            return await work(Authenticator(store, SystemClock(), pepper.read_or_make), store)
+            return await function(Authenticator(store, SystemClock(), pepper.read_or_make), store)
         finally:
             await store.close()
 

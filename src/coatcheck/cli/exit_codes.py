@@ -1,30 +1,29 @@
-"""Exit codes: what a script learns without reading a word. Documented in the reference."""
+"""The exit codes; docs/reference/command-line.md lists them."""
 
 from __future__ import annotations
 
 from coatcheck.errors import CoatcheckError
 
 OK = 0
-FAILED = 1  # the job failed, or the request was refused as things stand
-USAGE = 2  # a wrong option, or an input the kind does not take
+FAILED = 1  # the job failed, or the request conflicts with the current state
+USAGE = 2  # an invalid option, or an input that does not fit the kind
 NOT_FOUND = 3
 CANCELLED = 4
-UNREACHABLE = 5  # the server does not answer, or cannot take requests now
-TIMED_OUT = 6  # it has not ended in time; it goes on
-NOT_ALLOWED = 7  # no API key, or one that may not do this
+UNREACHABLE = 5  # the server is unreachable or overloaded
+TIMED_OUT = 6  # the wait timed out; the job continues
+NOT_ALLOWED = 7  # no API key, or one without the scope
 INTERRUPTED = 130
 
-# Of `serve` and `worker`, from sysexits.h. The configuration is wrong: starting again would end
-# the same way.
+# For `serve` and `worker`, from sysexits.h. The configuration is wrong: a restart cannot help.
 EXIT_CONFIGURATION = 78
-# It may work later; a supervisor tries again.
+# A temporary failure: a supervisor should restart the process.
 EXIT_TEMPORARY = 75
 
 OF_STATE = {"succeeded": OK, "failed": FAILED, "cancelled": CANCELLED}
 
 
 class ApiError(CoatcheckError):
-    """A call failed; `exit_code` says how."""
+    """A failed request, with the exit code for it."""
 
     code = "api"
 

@@ -1,7 +1,6 @@
-"""The `coatcheck` command: its commands are modules of their own, this is where they meet.
+"""The `coatcheck` command and its table of subcommands.
 
-A module is imported when its command is called, so that each pays for what it needs alone: most of
-the time of a short command is imports.
+A subcommand's module is imported when it is called: imports take most of a short command's time.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from coatcheck.cli.exit_codes import ApiError
 from coatcheck.cli.output.terminal import complain
 from coatcheck.errors import CoatcheckError, StoreUnavailable
 
-# The module of each command, and what it is called there.
+# Command -> module and attribute.
 COMMANDS = {
     "serve": ("commands.serve", "serve"),
     "worker": ("commands.serve", "worker"),
@@ -50,14 +49,14 @@ COMMANDS = {
 
 
 class Commands(click.Group):
-    """Commands that are imported when they are asked for."""
+    """A group that imports its commands lazily."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the names of all."""
+        """Return the names of all commands."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Return one of them."""
+        """Import a command."""
         if cmd_name not in COMMANDS:
             return None
         module, name = COMMANDS[cmd_name]
@@ -71,9 +70,9 @@ class Commands(click.Group):
 )
 @click.version_option(package_name="coatcheck")
 def cli() -> None:
-    """Hand in slow work, get a ticket, come back for the result.
+    """Run slow work as durable jobs: submit, get an id, fetch the result later.
 
-    Start with a function in tasks.py:
+    Write a function in tasks.py:
 
     \b
         from coatcheck import App, Context
@@ -85,24 +84,24 @@ def cli() -> None:
             return f"hello {name}"
 
     \b
-    Then:
+    Start a server and submit a job:
         coatcheck serve tasks:app
         coatcheck submit greet '"you"' --wait            # in another terminal
 
     \b
-    Or from anywhere else:
+    Or submit over HTTP:
         curl -d '{"kind":"greet","input":"you"}' -H 'content-type: application/json' \\
              http://127.0.0.1:8080/v1/jobs
 
     Every setting is also an environment variable: COATCHECK_DATABASE, COATCHECK_LEASE_S, ...
-    `coatcheck doctor` says whether all is well.
+    `coatcheck doctor` checks the installation.
     """
 
 
 def main() -> None:
-    """Run the command line; our own errors become one line and an exit code."""
+    """Run the command line; print expected errors as one line and exit with their code."""
     for stream in (sys.stdout, sys.stderr):
-        # What a stream cannot carry is shown as an escape instead of ending the command.
+        # Characters that a stream cannot encode are escaped instead of raising.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         code = cli.main(prog_name=PROGRAM, complete_var=COMPLETE_VARIABLE, standalone_mode=False)
@@ -134,5 +133,5 @@ def main() -> None:
 
 
 def _abandon_stdout() -> None:
-    """Have what is left of the output go nowhere: nobody can read it, and nobody should be told."""
+    """Redirect stdout to /dev/null, so that the interpreter's final flush does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,22 +1,22 @@
-"""Letting callers in: keys are made, looked up, remembered and ended here.
+"""Authenticate callers by API key; create, list and revoke keys and tenants.
 
-*A key* is shown once, when it is made. What is kept is HMAC-SHA256 of it under a pepper that is not
-in the database; what comes in is compared with that in constant time.
+*Keys.* A key is shown once, when it is created. The store keeps its HMAC-SHA256 under a pepper that
+is not in the database. Digests are compared in constant time.
 
-*What is remembered.* Up to 10,000 callers that were let in, for 5 minutes, by a hash of their key
-under a secret of this process's own, and never by the key: it takes a fraction of the time of the
-digest, and as nobody can tell what a guess hashes to, looking it up gives nothing away. All of it
-holds for one epoch of the store (store/access.py). Before a request is answered somebody has to
-have seen that the epoch is still that one:
+*Cache.* A process caches up to 10,000 authenticated callers for 5 minutes. The cache key is a keyed
+hash of the API key under a secret of the process, never the API key itself. That hash takes a
+fraction of the time of the digest, and a lookup reveals nothing, because nobody can tell what a
+guess hashes to. The cache is valid for one access epoch of the store (store/access.py). Before a
+request is answered, the epoch has to be checked:
 
-- `confirm` reads it; those who ask at the same time share one read.
-- A plain submit does without: the store compares the epoch in the submit's own transaction, and
-  where it has moved the caller is let in again, or not (`Admission.renew`).
+- `refresh_epoch` reads it; concurrent callers share one read.
+- A plain submit needs no read: the store compares the epoch in the submit's own transaction. If the
+  epoch has changed, the caller is authenticated again (`Admission.renew`).
 
-So a key that was revoked, or whose tenant was suspended, fails at once in every process.
+So a revoked key, or a key of a suspended tenant, fails at once in every process.
 
-*Without any key* everybody who can reach the server is the operator; it listens on loopback only.
-Once there has been a key, there is no way in without one, also when all are revoked.
+*Without any key*, everyone who can reach the server is the operator; it listens on loopback only.
+Once a key has been created, every call needs one, even if all keys are revoked.
 """
 
 from __future__ import annotations
@@ -69,24 +69,24 @@ Pepper = Callable[[], bytes | None]
 
 
 class Caller(NamedTuple):
-    """Somebody who was let in, and what they may do. `key_id` is None where there are no keys."""
+    """An authenticated caller and its grants. `key_id` is None if there are no keys."""
 
     tenant: str
     grants: Grants
-    quotas: Quotas | None = None  # None: there is none to look after
+    quotas: Quotas | None = None  # None: no limits
     key_id: str | None = None
 
     @property
     def is_operator(self) -> bool:
-        """Whether this caller has the whole server."""
+        """Whether this caller administers the whole server."""
         return self.tenant == OPERATOR and Scope.ADMIN in self.grants
 
     def may(self, scope: Scope) -> bool:
-        """Tell whether a caller has a scope, for some kind at least."""
+        """Tell whether the caller has a scope, for at least some kinds."""
         return scope in self.grants or Scope.ADMIN in self.grants
 
     def kinds_for(self, scope: Scope) -> frozenset[str] | None:
-        """Return the kinds a scope is for; None for all."""
+        """Return the kinds that a scope covers; None for all."""
         return None if Scope.ADMIN in self.grants else self.grants.get(scope, frozenset())
 
     def check_kind(self, scope: Scope, kind: str) -> None:
@@ -100,7 +100,7 @@ ANONYMOUS_OPERATOR = Caller(OPERATOR, dict.fromkeys(Scope))
 
 
 class Admission(NamedTuple):
-    """Under which epoch a submit was let in, its tenant's quotas, and how to be let in again."""
+    """The access epoch and quotas under which a submit was authorized, and how to renew them."""
 
     epoch: int | None
     quotas: Quotas | None
@@ -114,7 +114,7 @@ class _Remembered(NamedTuple):
 
 
 class Authenticator:
-    """Who may come in, for one process."""
+    """Authentication for one process, and the administration of keys and tenants."""
 
     def __init__(
         self,
@@ -133,16 +133,16 @@ class Authenticator:
         self._hash = blake2b(key=secrets.token_bytes(32), digest_size=32)
         self._reading: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
-        self.epoch: int | None = None  # None: nobody has looked yet
+        self.epoch: int | None = None  # None: not read yet
         self.needs_key = True
 
-    # --- letting in
+    # --- authentication
 
     async def refresh_epoch(self) -> None:
-        """Look whether the epoch is still the one that is remembered, after this was called."""
+        """Read the access epoch, after this call started; clear the cache if it has changed."""
         if self._next is None or self._next.done():
             self._next = asyncio.create_task(self._refresh_after(self._reading))
-        # Whoever asks may go away; the others still want to know.
+        # A cancelled caller must not cancel the read for the others.
         await asyncio.shield(self._next)
 
     async def _refresh_after(self, before: asyncio.Task[None] | None) -> None:
@@ -156,7 +156,7 @@ class Authenticator:
             self.needs_key = access.has_keys
 
     def cached_caller(self, token: bytes | None) -> Caller | None:
-        """Let in a caller that is remembered; None where the store has to be asked."""
+        """Return the cached caller of a key; None if the store has to be read."""
         if self.epoch is None:
             return None
         if not self.needs_key:
@@ -170,7 +170,7 @@ class Authenticator:
         return found.caller
 
     async def authenticate(self, token: bytes | None) -> Caller:
-        """Let a caller in by the present epoch; raises what stands against it."""
+        """Authenticate a caller under the known epoch; raises Unauthorized and the like."""
         if self.epoch is None:
             await self.refresh_epoch()
         caller = self.cached_caller(token)
@@ -181,15 +181,14 @@ class Authenticator:
         epoch = self.epoch
         found = await self._store.access.get_key(key_id) if (key_id := _id_of(token)) else None
         if found is None:
-            # As long as it takes with a key that is there.
+            # Take as long as for a key that exists.
             hmac.compare_digest(self._digest(token), bytes(32))
             raise Unauthorized("there is no such key")
         key, tenant = found
         self._check(token, key, tenant)
-        # With no quota there is nothing to look after.
         quotas = tenant.quotas if any(limit is not None for limit in tenant.quotas) else None
         caller = Caller(key.tenant, read_grants(key.scopes), quotas, key.id)
-        if self.epoch == epoch:  # else what was read may be of before
+        if self.epoch == epoch:  # else the read may be outdated
             until = self._clock.monotonic() + REMEMBERED_FOR_S
             self._remembered[self._hash_of(token)] = _Remembered(caller, until, key.expires_at)
             while len(self._remembered) > MOST_REMEMBERED:
@@ -202,7 +201,7 @@ class Authenticator:
             self.key_uses.note(caller.tenant, caller.key_id)
 
     async def authenticate_fresh(self, token: bytes | None) -> Caller:
-        """Do the same, by what the store holds from now on."""
+        """Authenticate a caller under the epoch that the store has now."""
         await self.refresh_epoch()
         return await self.authenticate(token)
 
@@ -247,7 +246,7 @@ class Authenticator:
         expires_at: int | None = None,
         actor: str = ANONYMOUS,
     ) -> tuple[ApiKey, str]:
-        """Make a key, and its tenant where that is new; return it, and what nobody sees again."""
+        """Create a key, and its tenant if needed; return it and its secret, which is shown once."""
         granted = tuple(dict.fromkeys(scopes))
         now = self._clock.now()
         _check_key(tenant, granted, note, expires_at, now)
@@ -261,13 +260,13 @@ class Authenticator:
         )
         await self._store.access.add_key(key, audit=new_key, tenant_audit=new_tenant)
         await self.refresh_epoch()
-        log.info("key made", extra={"key_id": key_id, "tenant": tenant})
+        log.info("key created", extra={"key_id": key_id, "tenant": tenant})
         return key, shown
 
     async def revoke_key(
         self, key_id: str, tenant: str | None = None, *, actor: str = ANONYMOUS
     ) -> ApiKey:
-        """End a key for good, of one tenant or of any; raises NotFound."""
+        """Revoke a key, of one tenant or of any; raises NotFound."""
         found = await self._store.access.get_key(key_id) if "\0" not in key_id else None
         if found is None or tenant not in (None, found[0].tenant):
             raise NotFound("there is no such key")
@@ -285,7 +284,7 @@ class Authenticator:
     # --- tenants
 
     async def tenant(self, name: str) -> Tenant:
-        """Read a tenant; the operator's is always there. Raises NotFound."""
+        """Read a tenant; the operator's always exists. Raises NotFound."""
         found = await self._store.access.get_tenant(name) if is_name(name) else None
         if found is None and name == OPERATOR:
             return Tenant(OPERATOR)
@@ -301,7 +300,7 @@ class Authenticator:
         quotas: Quotas | None = None,
         actor: str = ANONYMOUS,
     ) -> tuple[Tenant, bool]:
-        """Make a tenant, or change what is named of it; return it, and whether it is new."""
+        """Create a tenant or change the given fields; return it, and whether it is new."""
         if not is_name(name):
             raise InvalidPayload(f"/name: {NAME_RULE}", [("/name", NAME_RULE)])
         limits = quotas._asdict() if quotas is not None else {}

@@ -1,7 +1,7 @@
-"""How recently the caller of a request was found to be allowed in.
+"""Confirm again that the caller of a long request is still authorized.
 
-A key can be revoked, or its tenant suspended, while a request of it waits. So whoever admits a
-request also makes a `Confirmation` for it:
+A key can be revoked, or its tenant suspended, while its request waits. So the code that authorizes
+a request creates a `Confirmation` for it:
 
 - It is current (`current`) until the request is answered, in every task the request starts.
 - Code that waits on behalf of a request expires it when the wait is over (`expire_confirmation`):
@@ -21,14 +21,14 @@ import time
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 
-# Longer than a request takes that does not wait: those are not asked about twice.
+# Longer than a request that does not wait takes, so such a request is confirmed once.
 FRESH_S = 0.25
-# While an answer is sent piece by piece.
+# While a response is streamed.
 STREAM_FRESH_S = 1.0
 
 
 class Confirmation:
-    """When a caller was last found to be allowed in, and how to ask again.
+    """When a caller was last confirmed, and how to confirm it again.
 
     `epoch` tells which access epoch this process knows of: if it changes, nothing is fresh.
     """
@@ -45,15 +45,15 @@ class Confirmation:
         self._expired_at = float("-inf")
 
     def expire(self) -> None:
-        """Have the caller confirmed again before the answer is sent."""
+        """Require a new confirmation before the response is sent."""
         self._expired_at = time.monotonic()
 
     def waive(self) -> None:
-        """Ask no more: the request itself has changed keys or tenants, and its answer says so."""
+        """Require no more confirmations: the request itself has changed keys or tenants."""
         self._confirmed_at = math.inf
 
     def is_fresh(self, *, streaming: bool = False) -> bool:
-        """Tell whether the caller was confirmed a moment ago, and has not waited since."""
+        """Tell whether the caller was confirmed recently and has not waited since."""
         if self._confirmed_at == math.inf:
             return True
         if self._confirmed_at <= self._expired_at or self._epoch() != self._known_epoch:
@@ -70,21 +70,21 @@ class Confirmation:
         began = time.monotonic()
         await self._renew()
         self._known_epoch = self._epoch()
-        self._confirmed_at = began  # a wait that ended meanwhile counts
+        self._confirmed_at = began  # a wait that ended in the meantime counts
 
 
 current: ContextVar[Confirmation | None] = ContextVar("confirmation", default=None)
 
 
 def expire_confirmation() -> None:
-    """Have the caller of the current request, if there is one, confirmed again."""
+    """Require a new confirmation for the current request, if there is one."""
     confirmation = current.get()
     if confirmation is not None:
         confirmation.expire()
 
 
 def waive_confirmation() -> None:
-    """Let the current request, if there is one, be answered although it has changed who may be."""
+    """Waive confirmations for the current request, which has changed keys or tenants itself."""
     confirmation = current.get()
     if confirmation is not None:
         confirmation.waive()

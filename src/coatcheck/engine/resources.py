@@ -1,15 +1,16 @@
-"""Places: things of which a running job has one, and no other job has it meanwhile.
+"""Exclusive resources: things that one running job holds, and no other job at the same time.
 
-A target that does one job at a time, a card that fits one model: which of several a job uses is
-decided when it runs, so no limit of its kind can say it. A place is a record. It names the job that
-has it and the fence under which that job runs, and is taken as long as that job runs under that
-fence. So nobody has to give a place back: it is free when the job ends, and when it is taken from a
-worker that is gone. Two that want the same place both write the record over the version they read,
-and one of them does. What jobs of this process have, or are about to have, is remembered until they
-end: it is asked for last, so that of two hundred jobs at as many places each finds its own at once.
+Examples are a server that does one thing at a time, or a GPU that fits one model. A job chooses
+among several when it runs, so a limit of its kind cannot express this. A resource is a record that
+names the holding job and its fence. It is held as long as that job runs under that fence, so nobody
+has to release it: it becomes free when the job finishes or its worker is lost. Two jobs that want
+the same resource both write the record over the version they read; one of them succeeds.
 
-A worker that is called lost while it lives still uses its place for the moment until it notices,
-as it still runs its handler: what it has cannot be taken from outside.
+Resources that jobs of this process hold or are acquiring are remembered, and tried last. So each of
+two hundred jobs with as many resources finds a free one at its first attempt.
+
+A worker that is considered lost while it is alive uses its resource until it notices, just as it
+still runs its handler.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from coatcheck.model.record import Record
 from coatcheck.model.state import State
 from coatcheck.store.base import Store
 
-# They are the server's, whoever the jobs are of.
+# Resources belong to the server, whatever tenant a job has.
 OWNER = "."
 COLLECTION = "places."
 
 
 class ExclusiveResources:
-    """The places of one store."""
+    """The exclusive resources of one store."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -38,8 +39,9 @@ class ExclusiveResources:
         self._of_jobs_here: dict[tuple[str, str], Lease] = {}
 
     async def acquire_one(self, lease: Lease, group: str, names: Sequence[str]) -> str | None:
-        """Take the first of these places that is free, or that the job has already, and return its
-        name; None when all are taken.
+        """Acquire the first of these resources that is free or already held by the job.
+
+        Return its name, or None if all are held.
         """
         collection, here = COLLECTION + group, self._of_jobs_here
         for is_last_resort in (False, True):
@@ -52,11 +54,11 @@ class ExclusiveResources:
 
     @property
     def in_use(self) -> bool:
-        """Whether jobs of this process have any."""
+        """Whether jobs of this process hold any."""
         return bool(self._of_jobs_here)
 
     def release(self, lease: Lease) -> None:
-        """Forget what a job had that has ended here."""
+        """Forget the resources of a job that has finished in this process."""
         for place, holder in list(self._of_jobs_here.items()):  # another thread may add to it
             if holder == lease:
                 del self._of_jobs_here[place]

@@ -1,22 +1,22 @@
-"""Kinds as the tools of an assistant, by the Model Context Protocol (MCP).
+"""Kinds as tools, over the Model Context Protocol (MCP).
 
-*The door* is `POST /mcp`, a call of the same API as all others (surface.py): the same keys, checks
-of `Host` and `Origin`, limits and refusals hold before anything of MCP is looked at. Nothing is
-remembered between two requests, so any replica answers any of them, also after a restart.
+*The endpoint* is `POST /mcp`, part of the same API as all others (surface.py). The same keys,
+`Host` and `Origin` checks, limits and errors apply before any MCP code runs. Requests share no
+state, so any replica can answer any request, even after a restart.
 
-*A call of a tool* submits a job of its kind. What comes back depends on who asks:
+*A tool call* submits a job of its kind. The response depends on the client:
 
-- A client that declares the extension `io.modelcontextprotocol/tasks` with its request is given a
-  task at once and asks after it with `tasks/get` (tasks.py). The task is the job. Its id is the
-  job's public id: 128 random bits, written with the job in one transaction. So there is nothing
-  that could be lost apart from the job, and no secret that replicas would have to share.
-- Anybody else waits a moment for the result; where that does not come, they are given the job's id,
-  and the tools `job_status`, `job_result` and `job_cancel` to come back with (calling.py).
+- A client that declares the extension `io.modelcontextprotocol/tasks` in its request gets a task
+  immediately and polls it with `tasks/get` (tasks.py). The task is the job. Its id is the job's
+  public id: 128 random bits, written with the job in one transaction. So no task can be lost
+  separately from its job, and replicas share no secret.
+- Any other client waits briefly for the result. If the job is not finished by then, the client gets
+  the job's id, for the tools `job_status`, `job_result` and `job_cancel` (calls.py).
 
-A call that is repeated under the same key in its `_meta` (`coatcheck/idempotencyKey`) is one job.
-A client that goes away cancels nothing.
+Calls with the same key in their `_meta` (`coatcheck/idempotencyKey`) are one job. A client that
+disconnects cancels nothing.
 
-*Who only speaks over stdio* runs `coatcheck mcp`, which hands each message on to that door and
-brings the answers back (stdio.py). It holds no state of jobs either, repeats what was lost while a
-server restarts, and needs none of the libraries that the door needs.
+*Clients that only speak stdio* run `coatcheck mcp`, which forwards each message to the endpoint and
+returns the responses (stdio.py). It has no job state, repeats requests that were lost while a
+server restarts, and does not need the MCP library.
 """

@@ -1,7 +1,7 @@
-"""The protocol itself: its library's server, and how one request is handed to it.
+"""The MCP library's server, run once for each HTTP request.
 
-The library keeps sessions where it is let. Here it is not: for each request it begins anew and is
-done with it, so nothing runs between two requests and nothing has to be shut down.
+The library supports sessions; they are disabled here. Each request gets a new session manager, so
+nothing runs between requests and nothing must be shut down.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from coatcheck.mcp.calls import ToolCalls
 from coatcheck.mcp.tasks import EXTENSION, TaskParams, Tasks, UpdateParams
 
 INSTRUCTIONS = (
-    "Each tool hands in a job, which is durable as soon as the call is answered: it survives "
-    "restarts, and goes on when you stop waiting for it. A call that does not end in a few seconds "
-    "answers with the job's id; come back for the result with job_result, which can wait, look at "
-    "it with job_status, stop it with job_cancel. Do not call the tool again for the same work."
+    "Each tool submits a job. The job is durable once the call returns: it survives restarts and "
+    "continues if you stop waiting. If a job takes longer than a few seconds, the call returns the "
+    "job's id. Get the result with job_result, which can wait; check the job with job_status; stop "
+    "it with job_cancel. Do not call the tool again for the same work."
 )
 
 
 class Protocol:
-    """What answers the messages of a server."""
+    """The message handlers of a server."""
 
     def __init__(self, wait_s: float) -> None:
         calls, tasks = ToolCalls(wait_s), Tasks()
@@ -38,10 +38,10 @@ class Protocol:
             title="Coatcheck",
             instructions=INSTRUCTIONS,
             on_list_tools=calls.tools,
-            # No argument of ours is to be given a second time, as a header.
+            # Our tools do not repeat arguments as headers.
             get_tool_input_schema=lambda _name: None,
         )
-        self._server.middleware.clear()  # spans are ours to make, with the job
+        self._server.middleware.clear()  # spans are created with the job
         self._server.extensions[EXTENSION] = {}
         handle = self._server.add_request_handler
         handle("tools/call", types.CallToolRequestParams, calls.call)
@@ -49,12 +49,12 @@ class Protocol:
         handle("tasks/update", UpdateParams, tasks.update)
         handle("tasks/cancel", TaskParams, tasks.cancel)
 
-    def answer(self, body: bytes) -> Response:
-        """Return the answer to a message that was read; it is made while it is sent."""
-        return _Answer(self._server, body)
+    def respond(self, body: bytes) -> Response:
+        """Return the response to a message; it is computed while it is sent."""
+        return _McpResponse(self._server, body)
 
 
-class _Answer(Response):
+class _McpResponse(Response):
     def __init__(self, server: Server[Any], body: bytes) -> None:
         super().__init__()
         self._server = server
@@ -65,18 +65,18 @@ class _Answer(Response):
             self._server, stateless=True, max_request_body_size=2 * JSON_LIMIT
         )
         async with manager.run():
-            await manager.handle_request(scope, _once_more(self._message, receive), send)
+            await manager.handle_request(scope, _replay(self._message, receive), send)
 
 
-def _once_more(body: bytes, receive: Receive) -> Receive:
-    """Give a body that was read before, and then whatever else comes."""
-    given = False
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that yields a body that was already read, then the original messages."""
+    replayed = False
 
-    async def again() -> Message:
-        nonlocal given
-        if given:
+    async def replay() -> Message:
+        nonlocal replayed
+        if replayed:
             return await receive()
-        given = True
+        replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return again
+    return replay

@@ -1,8 +1,7 @@
-"""The door for assistants: `POST /mcp`.
+"""McpSurface: the endpoint `POST /mcp`.
 
-A request passes the same door as all others, and is read the way every JSON body is. What is left
-of it is handed to the protocol's own library, which is imported with the first request that needs
-it: a server that no assistant asks pays nothing for it.
+A request passes the same authentication and body parsing as any other. The MCP library handles the
+message. It is imported with the first such request, so an unused endpoint costs nothing.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from coatcheck.http.jobs.events import EVENT_STREAM
 from coatcheck.http.jobs.views import dumps
 from coatcheck.http.request.body import read_json
 from coatcheck.http.surfaces.base import OptionalPart, Surface
-from coatcheck.mcp.names import INTERNAL_ERROR, INVALID_REQUEST, PATH, SURFACE
+from coatcheck.mcp.constants import INTERNAL_ERROR, INVALID_REQUEST, PATH, SURFACE
 from coatcheck.settings import Settings
 
-if TYPE_CHECKING:  # it brings the library along
+if TYPE_CHECKING:  # imports the MCP library
     from coatcheck.mcp.server import Protocol
 
 LIBRARY = "mcp"
-MISSING = "pip install 'coatcheck[mcp]' where the server runs"
+INSTALL_HINT = "pip install 'coatcheck[mcp]' on the server"
 _MESSAGE: Schema = {
     "type": "object",
     "required": ["jsonrpc"],
@@ -51,13 +50,13 @@ _MESSAGE: Schema = {
         "method": {"type": "string"},
         "params": {"type": "object"},
     },
-    # A request or a notification; or the answer to a request of the server's.
+    # A request, a notification, or a response to a request of the server.
     "anyOf": [{"required": ["method"]}, {"required": ["id", "result"]}],
 }
 
 
 class McpSurface(Surface):
-    """Every kind as a tool, for those who speak MCP over streamable HTTP."""
+    """Every kind as a tool, over MCP's streamable HTTP transport."""
 
     name = SURFACE
     prefixes = (PATH,)
@@ -69,79 +68,78 @@ class McpSurface(Surface):
             Endpoint(
                 "POST",
                 PATH,
-                self.answer,
+                self.handle,
                 "mcp",
-                "Speak the Model Context Protocol",
+                "Handle a Model Context Protocol message",
                 "mcp",
                 {
                     200: EndpointResponse(
-                        "The answer.", {JSON: _MESSAGE, EVENT_STREAM: {"type": "string"}}
+                        "The response.", {JSON: _MESSAGE, EVENT_STREAM: {"type": "string"}}
                     ),
-                    202: EndpointResponse("A notification was taken.", {}),
+                    202: EndpointResponse("A notification was accepted.", {}),
                 },
                 error_statuses=(404, 408, 413, 415, 501),
                 parameters=(TRACEPARENT,),
                 body=EndpointBody("A JSON-RPC message.", {JSON: _MESSAGE}),
-                # What a key is good for decides which tools it finds, not whether it comes in.
+                # The key's scopes decide which tools are listed; any key may call.
                 access=Access.AUTHENTICATED,
                 error_media={JSON: _MESSAGE},
             ),
         )
 
     def declare(self, app: App) -> None:
-        """Declare nothing: the kinds of others are the tools."""
+        """Declare nothing: the tools are the kinds of the app and the other surfaces."""
 
     def configure(self, settings: Settings) -> None:
-        """Take how long a call waits for its job."""
+        """Read how long a call waits for its job."""
         self._wait_s = settings.mcp_wait_s
 
     def optional_parts(self) -> Iterable[OptionalPart]:
-        """Say whether the library is there."""
+        """Report whether the MCP library is installed."""
         found = library_version()
         if found is None:
             yield OptionalPart(
-                f"{LIBRARY} not found: assistants cannot use kinds as tools", MISSING
+                f"{LIBRARY} not found: MCP clients cannot use kinds as tools", INSTALL_HINT
             )
         else:
-            yield OptionalPart(f"{LIBRARY} {found}: assistants can use kinds as tools, at {PATH}")
+            yield OptionalPart(f"{LIBRARY} {found}: MCP clients can use kinds as tools, at {PATH}")
 
     def format_error(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002 - the same everywhere
-        """Write a refusal as a JSON-RPC error: it is not known which message it is about."""
+        """Format an error as JSON-RPC; the message id is unknown here."""
         code = INTERNAL_ERROR if refusal.status >= 500 else INVALID_REQUEST
         error = {"code": code, "message": refusal.detail}
         body = {"jsonrpc": "2.0", "id": None, "error": error}
         return JSONResponse(body, refusal.status, refusal.headers)
 
-    async def answer(self, request: Request) -> Response:
-        """Take a message of the Model Context Protocol (streamable HTTP, without sessions), and
-        answer it as JSON or as server-sent events. Every kind that the key may submit is a tool.
+    async def handle(self, request: Request) -> Response:
+        """Handle a Model Context Protocol message (streamable HTTP, without sessions).
+
+        The response is JSON or server-sent events. Every kind that the key may submit is a tool.
         """
         _check_origin(request)
         request.scope["coatcheck.tenant"] = caller_of(request).tenant
         message = await read_json(request)
-        protocol = self._protocol or await self._speak()
-        return protocol.answer(dumps(message).encode())
+        protocol = self._protocol or await self._load_protocol()
+        return protocol.respond(dumps(message).encode())
 
-    async def _speak(self) -> Protocol:
+    async def _load_protocol(self) -> Protocol:
         if library_version() is None:
-            raise HTTPException(501, f"this server does not speak MCP: {MISSING}")
-        # A second of imports, while the loop answers others.
+            raise HTTPException(501, f"this server does not support MCP: {INSTALL_HINT}")
+        # The import takes a second; the event loop stays free.
         module = await asyncio.to_thread(import_module, "coatcheck.mcp.server")
         self._protocol = protocol = module.Protocol(self._wait_s)
         return cast("Protocol", protocol)
 
 
 def _check_origin(request: Request) -> None:
-    """Refuse pages of other origins, with a key or without, as the protocol asks of servers."""
+    """Reject foreign browser origins, even with a key, as the protocol requires."""
     sender = RequestOrigin.of(dict(request.scope["headers"]))
     if not is_allowed_origin(sender, request.app.state.origins):
-        raise HTTPException(
-            403, "pages of this origin may not call: COATCHECK_CORS_ORIGINS names those that may"
-        )
+        raise HTTPException(403, "this origin is not allowed; add it to COATCHECK_CORS_ORIGINS")
 
 
 def library_version() -> str | None:
-    """Return which version of the protocol's library is installed; None: it is not."""
+    """Return the installed version of the MCP library, or None."""
     try:
         return version(LIBRARY)
     except PackageNotFoundError:

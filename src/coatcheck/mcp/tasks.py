@@ -1,18 +1,17 @@
 """Tasks: the extension `io.modelcontextprotocol/tasks`, over jobs.
 
-A call of a tool answers with a task where the client declares with the call that it knows them. The
-client asks after it with `tasks/get`, and finds the result of the call in the task once it has
-ended; `tasks/cancel` stops it. No job asks its client for anything, so `tasks/update` has nothing
-to bring.
+A tool call returns a task if the client declares the extension with the call. The client polls it
+with `tasks/get`; the finished task contains the result of the call. `tasks/cancel` cancels it. Jobs
+request no input from clients, so `tasks/update` does nothing.
 
-A task is a job in other words:
+The status of a task follows from the state of its job:
 
     queued, running, waiting    working
     succeeded                   completed
-    failed                      completed, with a result that says isError
+    failed                      completed, with a result that has isError
     cancelled                   cancelled
 
-`failed` is for calls that could not be made at all, and those are refused before there is a job.
+The status `failed` is for calls that could not start; those are rejected before there is a job.
 """
 
 from __future__ import annotations
@@ -33,26 +32,26 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.errors import CoatcheckError, NotFound, Unauthorized
-from coatcheck.mcp.caller import Context, McpCaller, asked_by
-from coatcheck.mcp.names import SURFACE
-from coatcheck.mcp.views import describe, ended
+from coatcheck.mcp.constants import SURFACE
+from coatcheck.mcp.request import Context, McpRequest, mcp_request
+from coatcheck.mcp.views import describe, finished_result
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
 from coatcheck.model.state import State
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 _TASK_ID = re.compile(r"task_[0-9a-f]{32}")
-_NO_SUCH_TASK = "there is no such task"
+_UNKNOWN_TASK = "unknown task"
 
 
 class TaskParams(RequestParams):
-    """Which task."""
+    """The parameters that name a task."""
 
     task_id: str
 
 
 class UpdateParams(TaskParams):
-    """Which task, and what it asked for."""
+    """The parameters of `tasks/update`."""
 
     input_responses: dict[str, Any]
 
@@ -61,38 +60,38 @@ class Tasks:
     """The methods of the extension."""
 
     async def get(self, context: Context, params: TaskParams) -> HandlerResult:
-        """Tell how a task stands, and what it has come to."""
-        asked, job = await _find(context, params, Scope.READ)
-        view = _view(job, asked.engine.retry_after(job))
+        """Return a task's status, with the result if it is finished."""
+        request, job = await _find(context, params, Scope.READ)
+        view = _view(job, request.engine.retry_after(job))
         if view["status"] == "completed":
-            result = ended(job)
+            result = finished_result(job)
             view["result"] = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-            # Members of a job's result that are null are meant.
+            # Keep null members of the job's result.
             view["result"]["structuredContent"] = result.structured_content
         return view
 
     async def update(self, context: Context, params: UpdateParams) -> HandlerResult:
-        """Take what nobody has asked for, as the extension wants it."""
+        """Accept and ignore input, as the extension requires."""
         await _find(context, params, Scope.READ)
         return {}
 
     async def cancel(self, context: Context, params: TaskParams) -> HandlerResult:
-        """Have a task stopped; one that has ended stays as it is."""
-        asked, job = await _find(context, params, Scope.CANCEL)
+        """Cancel a task; a finished one does not change."""
+        request, job = await _find(context, params, Scope.CANCEL)
         try:
-            await asked.engine.cancel(job.id, job.tenant)
+            await request.engine.cancel(job.id, job.tenant)
         except CoatcheckError as error:
-            raise _refused(error) from None
+            raise _mcp_error(error) from None
         return {}
 
 
 def new_task_id() -> str:
-    """Return an id that nobody can guess; a job's own id could be."""
+    """Return an unguessable id; a job's own id can be guessed."""
     return f"task_{secrets.token_hex(16)}"
 
 
 def declares_tasks(context: Context) -> bool:
-    """Tell whether a client says with its request that it knows tasks."""
+    """Tell whether a client declares the tasks extension with its request."""
     declared = context.session.client_capabilities
     return (
         context.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -101,8 +100,8 @@ def declares_tasks(context: Context) -> bool:
     )
 
 
-def created(job: Job, retry_after_s: int) -> dict[str, Any]:
-    """Answer a call with its task."""
+def created_task(job: Job, retry_after_s: int) -> dict[str, Any]:
+    """Return the response to a call that created a task."""
     return {"resultType": "task", **_view(job, retry_after_s)}
 
 
@@ -113,7 +112,7 @@ def _view(job: Job, retry_after_s: int) -> dict[str, Any]:
         "statusMessage": describe(job),
         "createdAt": to_rfc3339(job.created_at),
         "lastUpdatedAt": to_rfc3339(job.finished_at or job.started_at or job.created_at),
-        # How long it is kept is known once it has ended.
+        # The retention is known once the job is finished.
         "ttlMs": None if job.expires_at is None else job.expires_at - job.created_at,
     }
     if not job.state.is_terminal:
@@ -130,27 +129,27 @@ def _status(job: Job) -> str:
     return "working"
 
 
-async def _find(context: Context, params: TaskParams, scope: Scope) -> tuple[McpCaller, Job]:
+async def _find(context: Context, params: TaskParams, scope: Scope) -> tuple[McpRequest, Job]:
     if not declares_tasks(context):
         needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
-        said = f"declare the extension {EXTENSION} with the request"
-        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, said, needed)
+        message = f"declare the extension {EXTENSION} with the request"
+        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, message, needed)
     if not _TASK_ID.fullmatch(params.task_id):
-        raise MCPError(INVALID_PARAMS, _NO_SUCH_TASK)
-    asked = asked_by(context)
+        raise MCPError(INVALID_PARAMS, _UNKNOWN_TASK)
+    request = mcp_request(context)
     try:
-        job = await asked.find(params.task_id, scope)
+        job = await request.find(params.task_id, scope)
     except CoatcheckError as error:
-        raise _refused(error) from None
+        raise _mcp_error(error) from None
     if job.surface != SURFACE:
-        raise MCPError(INVALID_PARAMS, _NO_SUCH_TASK)
-    return asked, job
+        raise MCPError(INVALID_PARAMS, _UNKNOWN_TASK)
+    return request, job
 
 
-def _refused(error: CoatcheckError) -> MCPError:
+def _mcp_error(error: CoatcheckError) -> MCPError:
     match error:
         case NotFound():
-            return MCPError(INVALID_PARAMS, _NO_SUCH_TASK)
+            return MCPError(INVALID_PARAMS, _UNKNOWN_TASK)
         case Unauthorized():
             return MCPError(INVALID_PARAMS, str(error))
     return MCPError(INTERNAL_ERROR, str(error))

@@ -1,7 +1,7 @@
-"""Kinds as tools: their names, and what they take.
+"""Tool definitions: names and arguments of kinds as tools.
 
-A tool takes named arguments. A kind takes any JSON: where that is an object, its members are the
-arguments; where it is anything else, it is the one argument `input`.
+A tool has named arguments; a kind's input is any JSON. If the input is an object, its members are
+the arguments. Otherwise the tool has one argument, `input`.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ MAX_WAIT_S = 60
 
 
 class JobArguments(BaseModel):
-    """Which job."""
+    """The arguments that name a job."""
 
     model_config = ConfigDict(extra="forbid")
 
-    job_id: str = Field(description="The id that the call of a tool answered with.")
+    job_id: str = Field(description="The job id that a tool call returned.")
 
 
 class ResultArguments(JobArguments):
-    """Which job, and how long to wait for its end."""
+    """The arguments of `job_result`."""
 
     wait_s: float = Field(
-        0, ge=0, le=MAX_WAIT_S, description="Wait up to so many seconds for it to end."
+        0, ge=0, le=MAX_WAIT_S, description="Wait up to this many seconds for the job to finish."
     )
 
 
 class JobTool(NamedTuple):
-    """A tool to come back to a job with."""
+    """A tool that works on a submitted job."""
 
     name: str
     scope: Scope
@@ -46,8 +46,8 @@ class JobTool(NamedTuple):
     description: str
     hints: types.ToolAnnotations
 
-    def listed(self) -> types.Tool:
-        """Return the tool as it is listed."""
+    def definition(self) -> types.Tool:
+        """Return the tool's definition for `tools/list`."""
         schema = self.arguments.model_json_schema()
         schema.pop("title", None)
         schema.pop("description", None)
@@ -63,21 +63,21 @@ STATUS = JobTool(
     "job_status",
     Scope.READ,
     JobArguments,
-    "Look at a job that was handed in: its state and how far it has come.",
+    "Get the state and progress of a submitted job.",
     types.ToolAnnotations(read_only_hint=True, open_world_hint=False),
 )
 RESULT = JobTool(
     "job_result",
     Scope.READ,
     ResultArguments,
-    "Get the result of a job that was handed in, waiting for it if asked to.",
+    "Get the result of a submitted job. Set wait_s to wait for it.",
     types.ToolAnnotations(read_only_hint=True, open_world_hint=False),
 )
 CANCEL = JobTool(
     "job_cancel",
     Scope.CANCEL,
     JobArguments,
-    "Stop a job that was handed in. One that has ended stays as it is.",
+    "Cancel a submitted job. A finished job does not change.",
     types.ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world_hint=False),
 )
 JOB_TOOLS = {tool.name: tool for tool in (STATUS, RESULT, CANCEL)}
@@ -89,42 +89,40 @@ class KindTool(NamedTuple):
     name: str
     kind: Kind
     schema: dict[str, Any]
-    wraps: bool  # what the kind takes is the one argument `input`
+    is_wrapped: bool  # the kind's input is the argument `input`
 
-    def listed(self) -> types.Tool:
-        """Return the tool as it is listed."""
-        said = inspect.getdoc(self.kind.handler) or f"Hand in a job of the kind {self.kind.name}."
+    def definition(self) -> types.Tool:
+        """Return the tool's definition for `tools/list`."""
+        description = inspect.getdoc(self.kind.handler) or f"Submit a job of kind {self.kind.name}."
         return types.Tool(
-            name=self.name, title=self.kind.name, description=said, input_schema=self.schema
+            name=self.name, title=self.kind.name, description=description, input_schema=self.schema
         )
 
     def input_of(self, arguments: Mapping[str, Any]) -> Any:
-        """Return what the kind is given; whether that fits, the kind itself says."""
-        if not self.wraps:
+        """Return the kind's input; the kind validates it."""
+        if not self.is_wrapped:
             return None if not arguments and not self.kind.takes_input else dict(arguments)
         unknown = sorted(arguments.keys() - {INPUT})
         if unknown:
-            said = f"{self.name} takes one argument, {INPUT!r}"
-            raise InvalidPayload(
-                said, [(f"/{name}", "there is no such argument") for name in unknown]
-            )
+            problems = [(f"/{name}", "unknown argument") for name in unknown]
+            raise InvalidPayload(f"{self.name} has one argument, {INPUT!r}", problems)
         return arguments.get(INPUT)
 
 
 def tools_of(kinds: Mapping[str, Kind]) -> dict[str, KindTool]:
-    """Make a tool of each kind that is not internal, by the tool's name."""
+    """Return a tool for each public kind, by tool name."""
     found: dict[str, KindTool] = {}
     for kind in (kinds[name] for name in sorted(kinds)):
         if kind.internal:
             continue
         name = _free_name(kind.name, (*JOB_TOOLS, *found))
-        schema, wraps = _arguments(kind)
-        found[name] = KindTool(name, kind, schema, wraps)
+        schema, is_wrapped = _arguments(kind)
+        found[name] = KindTool(name, kind, schema, is_wrapped)
     return found
 
 
 def _free_name(kind: str, taken: Iterable[str]) -> str:
-    """Write a kind's name without colons, which a tool's has not; no two get the same."""
+    """Return a unique tool name; tool names cannot contain colons."""
     plain = kind.replace(":", ".")
     name, number, others = plain, 1, set(taken)
     while name in others:
@@ -143,7 +141,7 @@ def _arguments(kind: Kind) -> tuple[dict[str, Any], bool]:
     wrapped: dict[str, Any] = {
         "type": "object",
         "properties": {INPUT: schema},
-        "required": [] if _takes_nothing(kind) else [INPUT],
+        "required": [] if _accepts_null(kind) else [INPUT],
         "additionalProperties": False,
     }
     if definitions is not None:
@@ -158,7 +156,7 @@ def _is_object(schema: Mapping[str, Any]) -> bool:
     return schema.get("type") == "object"
 
 
-def _takes_nothing(kind: Kind) -> bool:
+def _accepts_null(kind: Kind) -> bool:
     try:
         kind.check_input("null")
     except InvalidPayload:

@@ -1,11 +1,11 @@
-"""Who may do what: tenants, their quotas, and the keys they come with.
+"""Tenants, their quotas, and their API keys with scopes.
 
-A key is `ck_<id>_<secret>`. The id names it in lists and logs, the secret is known to whoever was
-handed the key and to nobody else: what is kept is an HMAC of the whole key.
+A key is `ck_<id>_<secret>`. The id names it in lists and logs. Only the holder of the key knows the
+secret: the store keeps an HMAC of the whole key.
 
-A key has scopes. `admin` is all of them. `jobs:read:render` is `jobs:read` for jobs of the kind
-`render` alone. The tenant `default` is the operator's: `admin` there means the whole server, and
-only there is `jobs:work` given out, for workers run jobs of every tenant.
+`admin` includes every scope. `jobs:read:render` is `jobs:read` for jobs of the kind `render` only.
+The tenant `default` belongs to the operator: `admin` there means the whole server. Only its keys
+can have `jobs:work`, because workers run jobs of every tenant.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEY = re.compile(r"ck_([0-9a-f]{12})_([0-9a-f]{64})")
 
 
 class Scope(StrEnum):
-    """What a key may be good for."""
+    """What a key may do."""
 
     READ = "jobs:read"
     WRITE = "jobs:write"
@@ -36,7 +36,7 @@ class Scope(StrEnum):
 
 
 class TenantStatus(StrEnum):
-    """Whether a tenant's keys open anything."""
+    """Whether a tenant's keys are accepted."""
 
     ACTIVE = "active"
     UNPAID = "unpaid"
@@ -44,17 +44,17 @@ class TenantStatus(StrEnum):
 
 
 class Quotas(NamedTuple):
-    """What a tenant may have or hand in; None is no limit."""
+    """What a tenant may have or submit; None means no limit."""
 
-    jobs_waiting: int | None = None  # queued, delayed, or waiting for something
+    jobs_waiting: int | None = None  # queued, delayed or waiting
     jobs_running: int | None = None
     submits_per_minute: int | None = None
-    payload_bytes: int | None = None  # of inputs handed in within a minute
-    stored_bytes: int | None = None  # inputs, results and files that are kept
+    payload_bytes: int | None = None  # of inputs submitted within a minute
+    stored_bytes: int | None = None  # inputs, results and files
 
 
 class Load(NamedTuple):
-    """How much of its quotas a tenant uses; what has no limit is not counted, and is 0."""
+    """How much of its quotas a tenant uses; 0 for what has no limit and is not counted."""
 
     jobs_waiting: int = 0
     jobs_running: int = 0
@@ -64,7 +64,7 @@ class Load(NamedTuple):
 
 
 class Tenant(NamedTuple):
-    """Somebody whose jobs nobody else sees."""
+    """An owner of jobs; no tenant sees another's."""
 
     name: str
     status: TenantStatus = TenantStatus.ACTIVE
@@ -80,11 +80,11 @@ class ApiKey(NamedTuple):
     tenant: str
     digest: str  # HMAC-SHA256 of the whole key, as hexadecimal digits
     scopes: tuple[str, ...]
-    note: str  # what it is for, in its maker's words
+    note: str  # its purpose, as its creator wrote it
     created_at: int
     expires_at: int | None = None
     revoked_at: int | None = None
-    last_used_at: int | None = None  # to about a minute
+    last_used_at: int | None = None  # accurate to about a minute
 
 
 class KeyUse(NamedTuple):
@@ -99,7 +99,7 @@ Grants = Mapping[Scope, frozenset[str] | None]
 
 
 def read_grants(scopes: Iterable[str]) -> dict[Scope, frozenset[str] | None]:
-    """Return which kinds each scope is for, None for all; raises ValueError for what is none."""
+    """Return the kinds of each scope, None for all kinds; raises ValueError for a bad scope."""
     found: dict[Scope, frozenset[str] | None] = {}
     for text in scopes:
         scope, kind = _split(text)
@@ -123,7 +123,7 @@ def _split(text: str) -> tuple[Scope, str | None]:
 
 
 def quota_problem(name: str, value: int | None) -> str | None:
-    """Say what is wrong with a quota, if anything is."""
+    """Return what is wrong with a quota, or None."""
     if value is None or 0 <= value <= LARGEST_QUOTA:
         return None
     return f"{name} is a whole number from 0 on, or nothing for no limit"

@@ -1,8 +1,7 @@
-"""A file that a job leaves behind under a name of its own.
+"""Artifacts: named files that a job leaves behind.
 
-A small one, up to `IN_ROW_BYTES`, is kept in its row: one write instead of a blob that has to be
-announced, synced and taken over. Its key says so, and names the row. So it can be written together
-with whatever else a job has to say.
+A file of up to `IN_ROW_BYTES` is stored in its row, which saves reserving, syncing and naming a
+blob. Its key says so and names the row. Such a file can be written together with a job's report.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from coatcheck.errors import InvalidInput
 
 NAME_PATTERN = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
 NAME_RULE = "use 1 to 128 letters, digits, and _ . -, and no . or - at the beginning"
-# They are listed with their job, so there is a limit to them.
+# A job lists its artifacts, so their number is limited.
 MOST_OF_A_JOB = 200
 TOO_MANY = f"a job leaves at most {MOST_OF_A_JOB} files behind"
-# As large as a payload that is kept in its row.
+# The same as for a payload in its row.
 IN_ROW_BYTES = 64 * 1024
 UNKNOWN_TYPE = "application/octet-stream"
 
@@ -32,7 +31,7 @@ _TYPE = re.compile(rf'{_WORD}/{_WORD}(; ?{_WORD}=({_WORD}|"[ -!#-\[\]-~]{{0,100}
 
 
 class Artifact(NamedTuple):
-    """A named file of a job: what it is, and where its bytes are."""
+    """A named file of a job, and where its bytes are."""
 
     name: str
     content_type: str
@@ -43,7 +42,7 @@ class Artifact(NamedTuple):
 
     @property
     def row(self) -> tuple[str, str, str] | None:
-        """The tenant, job and name it is kept under in its row; None where it is a blob."""
+        """The tenant, job and name of its row; None if it is a blob."""
         prefix, _, place = self.key.partition(" ")
         if prefix != _IN_ROW:
             return None
@@ -52,7 +51,7 @@ class Artifact(NamedTuple):
 
 
 class SmallFile(NamedTuple):
-    """A file that is kept in its row, and what it holds, in base64."""
+    """A file that is stored in its row, and its content in base64."""
 
     artifact: Artifact
     content: str
@@ -61,7 +60,7 @@ class SmallFile(NamedTuple):
 def small_file(
     job: tuple[str, str], name: str, content_type: str, content: bytes, now: int
 ) -> SmallFile:
-    """Return a file to be kept in its row, for a job by its tenant and id."""
+    """Return a file to store in its row; `job` is a tenant and an id."""
     assert len(content) <= IN_ROW_BYTES, "it is too large for a row"
     tenant, job_id = job
     digest, key = hashlib.sha256(content).hexdigest(), f"{_IN_ROW} {tenant}/{job_id}"
@@ -71,14 +70,14 @@ def small_file(
 
 @cache
 def _types() -> mimetypes.MimeTypes:
-    types = mimetypes.MimeTypes()  # those that Python knows, whatever this machine adds to them
-    for ending in (".js", ".mjs"):  # RFC 9239; Python says so from 3.12 on
+    types = mimetypes.MimeTypes()  # Python's own, without those of this machine
+    for ending in (".js", ".mjs"):  # RFC 9239; Python's default from 3.12 on
         types.add_type("text/javascript", ending)
     return types
 
 
 def check_name(name: object) -> str:
-    """Return a name that a file may have; raises InvalidInput."""
+    """Return the name if it is valid; raises InvalidInput."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         shown = repr(name if not isinstance(name, str) else name[:40])
         raise InvalidInput(f"{shown} cannot name an artifact: {NAME_RULE}")
@@ -86,7 +85,7 @@ def check_name(name: object) -> str:
 
 
 def check_content_type(content_type: str | None, name: str) -> str:
-    """Return the media type of a file, by its name where none is given; raises InvalidInput."""
+    """Return the media type of a file, guessed from its name if None; raises InvalidInput."""
     if content_type is None:
         guessed, encoding = _types().guess_type(name)
         return UNKNOWN_TYPE if guessed is None or encoding is not None else guessed

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from coatcheck.ids import ulid_time
 
-# Actors that are no keys.
+# Actors without a key.
 ANONYMOUS = "anonymous"  # a server without keys
 CLI = "cli"  # the command line, on the database itself
 APP = "app"  # an app that declares schedules, when it starts
@@ -72,7 +72,7 @@ class AuditEntry(NamedTuple):
 
     @property
     def at(self) -> int:
-        """When it was done, in milliseconds since the epoch."""
+        """The time of the change, in milliseconds since the epoch."""
         return ulid_time(self.id)
 
 
@@ -85,5 +85,5 @@ def audited(
 
 
 def changed_fields(before: Any, after: Any, names: Iterable[str]) -> list[str]:
-    """Return which of these attributes differ."""
+    """Return the names of the attributes that differ."""
     return [name for name in names if getattr(before, name) != getattr(after, name)]

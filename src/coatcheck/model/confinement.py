@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class ServedJob(NamedTuple):
-    """The job that a service answers; the process cannot choose any of it."""
+    """The job that a service answers; its process cannot choose any of these."""
 
     tenant: str
     id: str
@@ -38,11 +38,11 @@ class Confinement:
 
     # Names of the environment variables that the handler may read; never one that holds a secret.
     environment: tuple[str, ...] = ()
-    # Files and folders to read beside the interpreter's, looked up when a process is started.
+    # Files and folders that it may read besides the interpreter's; read at process start.
     read: Callable[[], Iterable[Path]] = nothing_more
-    # Whether it starts programs in a sandbox of their own, which may have to fit in its own.
+    # Whether it starts programs in sandboxes of their own, inside its own.
     starts_programs: bool = False
-    # Whether these need all of /proc, and with it the command lines of all processes here.
+    # Whether those need all of /proc, with the command lines of all processes.
     sees_processes: bool = False
-    # Who answers `ctx.service`, on the worker's own loop.
+    # Answers `ctx.service`, on the worker's event loop.
     service: Service | None = None

@@ -1,21 +1,21 @@
-"""Cron expressions: five fields, read once, and the moments they stand for in a time zone.
+"""Cron expressions: five fields, and the times that they denote in a time zone.
 
     minute hour day-of-month month day-of-week
 
 A field is `*`, a number, a range (`1-5`), a list (`0,30`), each with a step (`*/15`, `8-18/2`).
 Months and weekdays have their English names (`jan`, `mon`); Sunday is 0 and 7. `L` as a day is the
 last of the month, `5L` as a weekday the last Friday, `1#2` the second Monday. `@hourly`, `@daily`,
-`@weekly`, `@monthly` and `@yearly` are short for the usual ones. Where both days are restricted
-(neither begins with `*`) either may match, as in every cron.
+`@weekly`, `@monthly` and `@yearly` are shorthands. If both days are restricted (neither starts with
+`*`), either may match, as in every cron.
 
-What happens when clocks change, which is the rule of Debian's cron:
+When clocks change, the rules of Debian's cron apply:
 
-- An expression whose minute or hour begins with `*` means "every so often". It follows real time:
-  every moment whose local time fits is one. The hour that comes twice in autumn has its moments
-  twice, the hour that spring leaves out has none.
-- Any other means "at these times of the day", and each of them comes once. A time that spring
-  leaves out is made up for in the first moment after the gap, once, however many fell into it;
-  of a time that comes twice in autumn the first one counts.
+- An expression whose minute or hour starts with `*` means "every so often". It follows elapsed
+  time: every moment whose local time matches counts. The hour that is repeated in autumn has its
+  ticks twice; the hour that is skipped in spring has none.
+- Any other expression means "at these times of the day", and each occurs once. Times that are
+  skipped in spring occur once, together, in the first moment after the gap. Of a time that is
+  repeated in autumn, the first one counts.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _WEEKDAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 _MINUTE = timedelta(minutes=1)
 _DAY = timedelta(days=1)
-# Every weekday meets every date within so many years, also around 2100, which has no 29 February.
+# Every weekday falls on every date within so many years, even around 2100, which has no leap day.
 _YEARS_AHEAD = 42
 _LONGEST = 200
 
 
 class InvalidCron(ValueError):
-    """An expression that cannot be read; the message names the field."""
+    """An invalid expression; the message names the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class _Field:
     names: tuple[str, ...] = ()
 
     def read(self, text: str) -> frozenset[int]:
-        """Return the numbers that a field stands for."""
+        """Return the numbers that a field denotes."""
         found: set[int] = set()
         for part in text.split(","):
             found.update(self._part(part))
@@ -81,7 +81,7 @@ class _Field:
         return range(low, high + 1, step)
 
     def number(self, text: str) -> int:
-        """Read a number or a name."""
+        """Parse a number or a name."""
         if text in self.names:
             return self.names.index(text) + (1 if self.names[0] == "jan" else 0)
         if not (text.isascii() and text.isdecimal() and len(text) < 4):
@@ -93,7 +93,7 @@ class _Field:
         return number
 
     def wrong(self, what: str) -> InvalidCron:
-        """Say what is wrong with this field."""
+        """Return an error for this field."""
         return InvalidCron(f"{self.name}: {what}")
 
 
@@ -106,7 +106,7 @@ _WEEKDAY = _Field("day of the week", 0, 7, tuple(_WEEKDAYS))
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """An expression, read."""
+    """A parsed expression."""
 
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
@@ -119,7 +119,7 @@ class Cron:
     by_elapsed_time: bool
 
     def after(self, moment: datetime, zone: tzinfo) -> datetime | None:
-        """Return the first moment after another, in UTC; None where the calendar ends."""
+        """Return the first tick after a moment, in UTC; None if the calendar ends first."""
         try:
             if self.by_elapsed_time:
                 return self._after_in_real_time(moment, zone)
@@ -128,7 +128,7 @@ class Cron:
             return None
 
     def fits(self, local: datetime) -> bool:
-        """Tell whether a local time is one of those that the fields name."""
+        """Tell whether a local time matches all fields."""
         return (
             local.minute in self.minutes
             and local.hour in self.hours
@@ -137,7 +137,7 @@ class Cron:
         )
 
     def fits_day(self, day: date) -> bool:
-        """Tell whether a day of a month that fits does so too."""
+        """Tell whether a day matches; its month does."""
         length = calendar.monthrange(day.year, day.month)[1]
         weekday = day.isoweekday() % 7
         by_date = day.day in self.days or (self.last_day and day.day == length)
@@ -157,7 +157,7 @@ class Cron:
         return None
 
     def _after_in_real_time(self, moment: datetime, zone: tzinfo) -> datetime | None:
-        # From one stretch without a change of the clock to the next.
+        # Go from one period without a clock change to the next.
         begin = moment.replace(second=0, microsecond=0) + _MINUTE
         until = begin.replace(year=begin.year + _YEARS_AHEAD, day=min(begin.day, 28))
         while begin < until:
@@ -171,13 +171,13 @@ class Cron:
                 return found
             begin = end
             if end - moment > _DAY:
-                # What the clock repeats from here on had its first time after `moment`, and did not
-                # fit: so nothing does before the days around what was found.
+                # Times that the clock repeats from here on first occurred after `moment` and did
+                # not match. So nothing matches before the days around the one that was found.
                 begin = max(end, local.replace(tzinfo=UTC) - 3 * _DAY)
         return None
 
     def _local_times(self, begin: datetime) -> Iterator[datetime]:
-        """Iterate over the local times that fit, from one on."""
+        """Iterate over the local times that match, from `begin` on."""
         day = begin.date()
         last_year = day.year + _YEARS_AHEAD
         earliest = (begin.hour, begin.minute)
@@ -224,17 +224,17 @@ def _change_between(low: datetime, high: datetime, zone: tzinfo) -> datetime:
 
 
 def _first_moment(local: datetime, zone: tzinfo) -> datetime:
-    """Return when a local time comes first or, where it is left out, the first moment after it."""
+    """Return the first occurrence of a local time, or the end of the gap that skips it."""
     moment = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if moment.astimezone(zone).replace(tzinfo=None) == local:
         return moment
-    # In a gap fold=0 counts with the offset from before and ends up behind it, fold=1 before it.
+    # In a gap, fold=0 uses the offset before it and lands after the gap; fold=1 lands before it.
     return _change_between(local.replace(tzinfo=zone, fold=1).astimezone(UTC), moment, zone)
 
 
 @lru_cache(maxsize=1024)
 def read_cron(text: str) -> Cron:
-    """Read an expression; InvalidCron says which field is wrong, and how."""
+    """Parse an expression; raises InvalidCron, which names the field."""
     words = text.lower().split()
     if len(text) > _LONGEST:
         raise InvalidCron(f"an expression has at most {_LONGEST} characters")

@@ -1,4 +1,4 @@
-"""Durations as people write them: 90, 1.5, "500ms", "15m", "1h30m", timedelta(hours=2)."""
+"""Durations in options: 90, 1.5, "500ms", "15m", "1h30m", timedelta(hours=2)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 from coatcheck.errors import ConfigurationError
 
 Duration = float | str | timedelta
-# Nothing is put off longer than ten years: a store cannot keep every number.
+# Ten years: a store cannot hold every number.
 LONGEST_MS = 3_650 * 86_400_000
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

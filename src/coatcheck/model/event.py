@@ -1,4 +1,4 @@
-"""What happened to a job, in order: numbered per job, in the transaction that made it happen."""
+"""A job's event log: numbered per job, in the transaction of the change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class EventType(StrEnum):
-    """The kinds of entries in a job's log."""
+    """The types of events in a job's log."""
 
     STATE = "state"
     PROGRESS = "progress"
@@ -19,7 +19,7 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """One entry of a job's log; `data` is a JSON text."""
+    """One event of a job's log; `data` is a JSON text."""
 
     seq: int
     type: EventType
@@ -28,7 +28,7 @@ class JobEvent:
 
 
 class NewJobEvent(NamedTuple):
-    """An entry that has no number yet."""
+    """An event that has no number yet."""
 
     type: EventType
     data: str

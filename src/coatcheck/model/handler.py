@@ -1,4 +1,4 @@
-"""What can be read off a handler: its types, where it runs, and how another process finds it."""
+"""Inspect handlers: their types, where they run, and how another process imports them."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _ISOLATIONS = "async, thread or process"
 
 
 class HandlerReference(NamedTuple):
-    """Where another process finds a handler."""
+    """The module and name by which another process imports a handler."""
 
     module: str
     name: str
 
 
 def is_async(handler: Callable[..., Any]) -> bool:
-    """Whether a handler is an `async def`."""
+    """Tell whether a handler is an `async def`."""
     return inspect.iscoroutinefunction(handler)
 
 
 def isolation_of(name: str, handler: Callable[..., Any], wanted: str | None) -> Isolation:
-    """Return where a kind's handler runs; raise ConfigurationError where it cannot run there."""
+    """Return where a kind's handler runs; raises ConfigurationError if it cannot run there."""
     natural: Isolation = "async" if is_async(handler) else "thread"
     if wanted in (None, natural):
         return natural
     if wanted == "process":
-        _refuse_without_a_name(name, handler)
+        _check_importable(name, handler)
         return "process"
     if wanted in ("async", "thread"):
         shape = "async def" if natural == "async" else "def"
@@ -47,7 +47,7 @@ def isolation_of(name: str, handler: Callable[..., Any], wanted: str | None) -> 
 def signature_of(
     name: str, handler: Callable[..., Any]
 ) -> tuple[bool, TypeAdapter[Any], TypeAdapter[Any]]:
-    """Return whether a kind's handler takes an input, the type of that, and of the result."""
+    """Return whether a handler takes an input, its input type and its result type."""
     parameters = [
         parameter
         for parameter in inspect.signature(handler).parameters.values()
@@ -73,12 +73,12 @@ def signature_of(
 
 
 def reference_of(kind: Kind) -> HandlerReference:
-    """Return where a new process finds a kind's handler; raise ConfigurationError if it cannot.
+    """Return the reference to a kind's handler; raises ConfigurationError if it has none.
 
-    Only now, not when it was declared: a decorator runs before its function has got its name.
+    This cannot be checked at declaration: a decorator runs before its function is bound to a name.
     """
     handler = kind.handler
-    _refuse_without_a_name(kind.name, handler)
+    _check_importable(kind.name, handler)
     reference = HandlerReference(handler.__module__, handler.__qualname__)
     if reference.module == "__main__":
         raise ConfigurationError(
@@ -95,14 +95,14 @@ def reference_of(kind: Kind) -> HandlerReference:
 
 
 def find(reference: HandlerReference, module: object) -> object:
-    """Return what a reference names in its module; None where there is no such thing."""
+    """Return the object that a reference names in its module, or None."""
     found = module
     for part in reference.name.split("."):
         found = getattr(found, part, None)
     return found
 
 
-def _refuse_without_a_name(name: str, handler: Callable[..., Any]) -> None:
+def _check_importable(name: str, handler: Callable[..., Any]) -> None:
     qualified = getattr(handler, "__qualname__", "")
     if not qualified or "<" in qualified:  # <locals>, <lambda>
         what = "a lambda" if qualified.endswith("<lambda>") else "defined inside a function"

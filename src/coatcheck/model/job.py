@@ -1,8 +1,7 @@
-"""A job as it is handed in, as it is read, and as a worker holds it.
+"""Jobs: as they are submitted, read, and held by a worker.
 
-Times are milliseconds since the epoch. Inputs, results and error details are JSON texts here:
-what they mean is the business of the kind, one layer up. A large input or result is a reference to
-a blob instead (payload.py).
+Times are milliseconds since the epoch. Inputs, results and error details are JSON texts; the kind
+interprets them, one layer up. A large input or result is a reference to a blob (payload.py).
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from coatcheck.model.webhook import Callback
 DEFAULT_TENANT = "default"
 DEFAULT_QUEUE = "default"
 API_SURFACE = "api"
-# Names whose job it is within its tenant, for jobs that are for one caller only
-# (http/auth/readers.py).
+# The owner within the tenant, for jobs that only one caller may read (http/auth/readers.py).
 OWNER_LABEL = "relay.owner"
 
 
@@ -35,22 +33,22 @@ class Failure:
 
 
 class Terms(NamedTuple):
-    """What was agreed about a job when it was submitted; no transition changes it."""
+    """The terms of a job, fixed when it is submitted; no transition changes them."""
 
     max_attempts: int = 3
     on_lost: str = "requeue"  # or "resume" (the same, with checkpoints) or "fail"
     timeout_ms: int = 3_600_000
     keep_succeeded_ms: int = 86_400_000
     keep_failed_ms: int = 604_800_000
-    deadline_at: int | None = None  # not ended by then, it fails
+    deadline_at: int | None = None  # a job that has not finished by then fails
     parent: str | None = None  # the job that spawned it
 
 
 class JobInsert(NamedTuple):
-    """A job to be submitted. Ids are chosen before the write, so that its outcome can be looked up.
+    """A job to insert. Its id is chosen before the write, so that its outcome can be looked up.
 
-    `public_id` is the id its surface shows, None where that is `id` itself. `limit_key` names what
-    shares a limit with other jobs.
+    `public_id` is the id that its surface shows, None if that is `id`. Jobs with the same
+    `limit_key` share a limit.
     """
 
     id: str
@@ -69,14 +67,14 @@ class JobInsert(NamedTuple):
     correlation_id: str | None = None
     traceparent: str | None = None
     forked_from: str | None = None
-    # None: the input lives as long as its job; 0: until the job ends; else until that time.
+    # None: the input lives as long as its job; 0: until the job finishes; else until that time.
     input_until: int | None = None
-    uploads: tuple[StoredUpload, ...] = ()  # which it takes over
+    uploads: tuple[StoredUpload, ...] = ()  # that it takes over
     webhook: Callback | None = None  # an endpoint of its own
 
 
 class Lease(NamedTuple):
-    """A worker's right to write to a job: every claim raises the fence, a stale one is refused."""
+    """A worker's right to write to a job: every claim raises the fence; a stale one is rejected."""
 
     tenant: str
     job_id: str
@@ -84,7 +82,7 @@ class Lease(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A job in the hands of a worker, with all it needs to run it."""
+    """A claimed job, with everything that a worker needs to run it."""
 
     lease: Lease
     kind: str
@@ -93,14 +91,14 @@ class Claim(NamedTuple):
     input: str
     attempt: int
     terms: Terms
-    run_at: int  # since when it was due
+    run_at: int  # when it was due
     correlation_id: str | None
     traceparent: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job says it has come."""
+    """The progress that a job reports."""
 
     done: float
     total: float | None = None
@@ -109,7 +107,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as it stands in the store."""
+    """A job as the store returns it."""
 
     tenant: str
     id: str
@@ -139,6 +137,6 @@ class Job:
     correlation_id: str | None
     traceparent: str | None
     forked_from: str | None = None
-    version: str | None = None  # of its kind, once it has begun under one
+    version: str | None = None  # of its kind, once it has started under one
     labels: Mapping[str, str] = field(default_factory=dict)
     artifacts: tuple[Artifact, ...] = ()  # by name

@@ -1,6 +1,6 @@
-"""A kind of job: a name, the types that go in and out, and the terms its jobs run under.
+"""Kinds of jobs: a name, the types of input and result, and the options of its jobs.
 
-The handler is carried along as an opaque callable; only a worker calls it.
+The handler is an opaque callable here; only a worker calls it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coatcheck.model.limit import LONGEST_KEY, Limit
 from coatcheck.model.upload import NOTED
 from coatcheck.model.webhook_format import WebhookFormat
 
-# Digits of a number that Python, for one, reads back.
+# The most digits of a number that Python parses.
 LONGEST_NUMBER = 4_300
 _LONG_NUMBER = re.compile(rf"\d{{{LONGEST_NUMBER + 1}}}")
 
@@ -30,8 +30,8 @@ Isolation = Literal["async", "thread", "process"]
 OnLost = Literal["requeue", "resume", "fail"]
 OnDrain = Literal["release", "fail"]
 OnOverrun = Literal["retry", "fail"]
-# Returns the input of a fork: from an input, the job that is forked, the id of the fork, and
-# whether a client has given the input; if not, it is that of the source.
+# Returns the input of a fork, from an input, the source job, the id of the fork, and whether the
+# client gave the input; otherwise it is the source's.
 ForkInput = Callable[[str, Job, str, bool], str]
 
 
@@ -43,7 +43,7 @@ class Backoff:
     cap_ms: int = 300_000
 
     def delay(self, attempt: int, spread: Callable[[], float] = random.random) -> int:
-        """Return the wait after this many failed attempts, between half and all of the step."""
+        """Return the delay after so many failed attempts, between half and all of the step."""
         step = min(self.cap_ms, self.first_ms << min(attempt - 1, 40))
         return round(step * (0.5 + spread() / 2))
 
@@ -61,28 +61,28 @@ class Kind:
     queue: str = DEFAULT_QUEUE
     terms: Terms = field(default_factory=Terms)
     backoff: Backoff = field(default_factory=Backoff)
-    slots: int = 0  # for so many of its jobs a worker has processes, unless its operator says
+    slots: int = 0  # processes per worker, unless the operator sets them; 0: one per core
     memory: int | None = None  # bytes a job may add to its process; None: no limit
-    confinement: Confinement | None = None  # None: its processes have all that the worker has
+    confinement: Confinement | None = None  # None: its processes may do what the worker may
     payload_ttl_ms: int | None = None  # None: an input lives as long as its job
     drop_input_on_end: bool = False
     limit: Limit | None = None
     concurrency_key: Callable[[Any], Any] | None = None
-    # By how many milliseconds jobs of a queue count as older, asked at every claim.
+    # By how many milliseconds jobs of a queue count as older; called at every claim.
     age_boosts: Callable[[], Mapping[str, int]] | None = None
-    version: str | None = None  # a job that has begun goes on only where the kind has its version
-    internal: bool = False  # jobs of it are made by its own surface, and by nobody else
-    on_drain: OnDrain = "release"  # what becomes of a job that a stopping worker interrupts
-    on_overrun: OnOverrun = "retry"  # of an attempt that took more time or memory than it may
+    version: str | None = None  # a job that has started continues only under its version
+    internal: bool = False  # only its surface submits its jobs
+    on_drain: OnDrain = "release"  # for a job that a stopping worker interrupts
+    on_overrun: OnOverrun = "retry"  # for an attempt that exceeded its time or memory
     webhook_format: WebhookFormat | None = (
         None  # None: its jobs' own endpoints get Standard Webhooks
     )
-    fork_input: ForkInput | None = None  # None: a fork gets the input of its source as it is
+    fork_input: ForkInput | None = None  # None: a fork gets its source's input unchanged
 
     def key_of(self, value: Any) -> str | None:
-        """Return what a job of this input shares its limit with; None for nothing.
+        """Return the limit key for an input, or None.
 
-        Raises InvalidPayload where the kind's own function cannot tell.
+        Raises InvalidPayload if `concurrency_key` fails or returns an unsuitable value.
         """
         if self.concurrency_key is None:
             return None
@@ -102,17 +102,18 @@ class Kind:
         return InvalidPayload(f"kind {self.name!r} cannot take this input: {why}", [("", why)])
 
     def check_input(self, text: str | bytes) -> list[str]:
-        """Raise InvalidPayload, saying where, unless a JSON text fits the kind's input type; return
-        the ids of the uploads it names.
+        """Validate a JSON text against the input type; return the ids of the uploads it names.
+
+        Raises InvalidPayload with the location of each problem.
         """
         uploads: list[str] = []
         self.read_input(text, {NOTED: uploads})
         return uploads
 
     def read_input(self, text: str | bytes, context: dict[str, Any] | None = None) -> Any:
-        """Turn a JSON text into what the handler takes."""
+        """Parse a JSON text into the handler's input; raises InvalidPayload."""
         try:
-            # What `validate_json` of the adapter does, without the way there.
+            # The same as the adapter's `validate_json`, without its overhead.
             return self.input_type.validator.validate_json(text, context=context)
         except ValidationError as error:
             problems = [
@@ -125,7 +126,7 @@ class Kind:
             ) from error
 
     def check_result(self, text: str) -> None:
-        """Raise InvalidPayload, saying where, unless a JSON text fits the kind's result type."""
+        """Validate a JSON text against the result type; raises InvalidPayload."""
         try:
             self.result_type.validate_json(text)
         except ValidationError as error:
@@ -136,18 +137,18 @@ class Kind:
             ) from error
 
     def write_result(self, value: object) -> str:
-        """Turn what the handler returned into a JSON text; raises pydantic's error if it cannot."""
+        """Serialize a handler's return value to JSON; raises pydantic's error if it cannot."""
         text = self.result_type.serializer.to_json(value, warnings="error").decode()
         if len(text) > LONGEST_NUMBER and _LONG_NUMBER.search(text):
-            json.loads(text)  # raises ValueError for a number that readers refuse
+            json.loads(text)  # raises ValueError for a number with too many digits
         return text
 
     def input_schema(self, ref_template: str = "#/$defs/{model}") -> dict[str, Any]:
-        """Return the JSON Schema of what the kind takes; empty where there is none for it."""
+        """Return the JSON Schema of the input; empty if it has none."""
         return _schema(self.input_type, "validation", ref_template)
 
     def result_schema(self, ref_template: str = "#/$defs/{model}") -> dict[str, Any]:
-        """Return the JSON Schema of what the kind gives."""
+        """Return the JSON Schema of the result; empty if it has none."""
         return _schema(self.result_type, "serialization", ref_template)
 
 
@@ -161,6 +162,6 @@ def _schema(
 
 
 def pointer(location: Sequence[str | int]) -> str:
-    """Write a place in a JSON document as a JSON pointer (RFC 6901); the root is empty."""
+    """Format a location in a JSON document as a JSON pointer (RFC 6901); the root is empty."""
     parts = (str(part).replace("~", "~0").replace("/", "~1") for part in location)
     return "".join(f"/{part}" for part in parts)

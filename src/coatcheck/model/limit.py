@@ -1,18 +1,17 @@
-"""What holds a kind's jobs back although a worker has room: how many run at once, and how often one
-starts.
+"""Limits of a kind: how many of its jobs run at once, and how often one starts.
 
-A kind declares its limits in code, so a worker knows them and names them with every claim; the
-store enforces them over all workers. A *key* is worked out from a job's input when it is submitted
-and shared by jobs that must not run beside each other; it belongs to the job's tenant.
+A kind declares its limits in code. A worker passes them with every claim, and the store enforces
+them over all workers. A *limit key* is computed from a job's input at submission; jobs of one
+tenant with the same key share a limit.
 
-A *rate* is kept by spacing starts evenly (`Rate.allowed`): a kind that may start ten times a minute
-starts every six seconds. What was not used is lost but for a tenth of a second's worth, which lets
-a fast rate be claimed in batches. So in any stretch of time there are never more starts than the
-rate allows in it, and those of a tenth of a second.
+A *rate* spaces starts evenly (`Rate.allowed`): at ten per minute, one starts every six seconds.
+Unused starts are lost, except for a tenth of a second's worth, so that fast rates can be claimed in
+batches. In any period there are at most as many starts as the rate allows in it, plus those of a
+tenth of a second.
 
-A *head start* is for work that is cheaper now than later, such as that of a model which is loaded:
-jobs of a queue that has one count as so much older than they are. So they come before others, but
-not before those that have waited that much longer: nobody is passed over for ever.
+An *age boost* is for work that is cheaper now than later, such as requests to a loaded model: jobs
+of a queue with a boost count as that much older than they are. They go before others, but not
+before jobs that have waited that much longer, so no job starves.
 """
 
 from __future__ import annotations
@@ -26,25 +25,25 @@ from coatcheck.errors import ConfigurationError
 
 _RATE = re.compile(r"([1-9]\d{0,8})/(s|m|h|d)")
 _PERIODS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
-# How much of what was not used can be used later, in microseconds.
+# How much unused time can be used later, in microseconds.
 SAVED_US = 100_000
 LONGEST_KEY = 255
 NO_AGE_BOOSTS: Mapping[str, int] = MappingProxyType({})
 
 
 class Rate(NamedTuple):
-    """How often jobs of a kind start: one every so many microseconds."""
+    """How often jobs of a kind start: one per interval."""
 
     text: str
     interval_us: int
 
     def allowed(self, free_at: int, now: int) -> int:
-        """Return how many may start now (ms), where the next one is free at some time (µs)."""
+        """Return how many may start now (ms) if the next start is free at `free_at` (µs)."""
         since = now * 1000 - self._begin(free_at, now)
         return 0 if since < 0 else since // self.interval_us + 1
 
     def after(self, free_at: int, now: int, starts: int) -> int:
-        """Return when the next one is free after so many have started now."""
+        """Return when the next start is free after `starts` have started now."""
         return self._begin(free_at, now) + starts * self.interval_us
 
     def _begin(self, free_at: int, now: int) -> int:
@@ -52,7 +51,7 @@ class Rate(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """The limits of one kind: so many at once, of the kind or of each key, and so many starts."""
+    """The limits of one kind: its concurrency, in total or per key, and its rate."""
 
     concurrency: int | None = None
     by_key: bool = False
@@ -61,7 +60,7 @@ class Limit(NamedTuple):
 
 
 def read_rate(text: str, what: str) -> Rate:
-    """Read "100/s", "10/m", "1000/h" or "1/d"; `what` names it in errors."""
+    """Parse "100/s", "10/m", "1000/h" or "1/d"; `what` names it in errors."""
     found = _RATE.fullmatch(str(text))
     if found is None:
         raise ConfigurationError(f'{what}: {text!r} is not a rate; write "10/m", "100/s", "1000/h"')
@@ -72,5 +71,5 @@ def read_rate(text: str, what: str) -> Rate:
 
 
 def millis(free_at: int) -> int:
-    """Return the millisecond at which something free at a microsecond is free."""
+    """Convert microseconds to milliseconds, rounded up."""
     return -(-free_at // 1000)

@@ -1,4 +1,4 @@
-"""What kinds, queues and workers may be called: names that URLs and logs carry as is."""
+"""Names of kinds, queues, tenants and events: URLs and logs carry them unescaped."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ _NAME = re.compile(NAME_PATTERN)
 
 
 def is_name(text: str) -> bool:
-    """Tell whether a text can be a name."""
+    """Tell whether a text is a valid name."""
     return _NAME.fullmatch(text) is not None

@@ -1,5 +1,6 @@
-"""How an attempt ended, as its worker reports it. What becomes of the job is decided from it in
-`transition.settled`, where the job's attempts and a request to cancel are known.
+"""The outcome of an attempt, as its worker reports it.
+
+`transition.settled` decides from it what happens to the job.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True)
 class Errored:
-    """The attempt failed and may be tried again `retry_after_ms` later, if any attempt is left."""
+    """The attempt failed; the job may be retried after `retry_after_ms`, if attempts are left."""
 
     error: Failure
     retry_after_ms: int
@@ -28,7 +29,7 @@ class Errored:
 
 @dataclass(frozen=True, slots=True)
 class GaveUp:
-    """The attempt failed in a way that no other attempt would mend."""
+    """The attempt failed, and a retry would not help."""
 
     error: Failure
     reason: Reason = Reason.ERROR
@@ -36,7 +37,7 @@ class GaveUp:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The job is given back untouched and the attempt does not count."""
+    """The worker gave the job back; the attempt does not count."""
 
     retry_after_ms: int = 0
     error: Failure | None = None
@@ -44,16 +45,16 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The handler stopped because somebody cancelled the job."""
+    """The handler stopped because the job was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The handler waits and was unwound; the attempt goes on later.
+    """The handler was suspended; the attempt continues later.
 
-    It goes on at `until`, if that is a time, or when all of one group of `groups` is there. A group
-    is names of what may come: `child_finished` and `event_sent` in `coatcheck.model.step`. Each has
-    at least one: who waits for nothing does not wait.
+    It continues at `until`, if that is a time, or when every name of one of the `groups` has
+    occurred. Names are those of `child_finished` and `event_sent` in `coatcheck.model.step`. No
+    group is empty.
     """
 
     until: int | None = None

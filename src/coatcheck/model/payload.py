@@ -1,10 +1,8 @@
-"""An input, a result, of a job or a step, or what comes with an event as it is kept: a JSON text,
-or the name of a blob that holds it.
+"""Payloads as they are stored: inputs, results of jobs and steps, and the data of events.
 
-Up to `INLINE_BYTES` a payload is the JSON text itself. A larger one is written to the blob store
-first, and what is kept in its place is a reference: `blob:<key> <size> <sha256>`. No JSON text
-begins like that, so nobody can hand in something that is taken for a reference, and whoever meets a
-payload tells the two apart by its first letter.
+Up to `INLINE_BYTES` a payload is stored as its JSON text. A larger one is written to the blob store
+first, and a reference takes its place: `blob:<key> <size> <sha256>`. No JSON text starts like that,
+so no client can submit a text that is mistaken for a reference.
 """
 
 from __future__ import annotations
@@ -18,19 +16,19 @@ _PREFIX = "blob:"
 
 
 class BlobName(NamedTuple):
-    """A blob of a job: whose it is, and its key in the blob store."""
+    """A blob: its tenant, its job, and its key in the blob store."""
 
     tenant: str
     job_id: str
     key: str
 
 
-# Who owns the blob of an upload that no job has taken over yet.
+# The job id of a blob that no job has taken over yet.
 NOBODY = ""
 
 
 class BlobReference(NamedTuple):
-    """What is kept in place of a large payload."""
+    """A reference that is stored in place of a large payload."""
 
     key: str
     size: int
@@ -38,37 +36,37 @@ class BlobReference(NamedTuple):
 
 
 def fits_inline(text: str) -> bool:
-    """Tell whether a payload is kept as it is."""
+    """Tell whether a payload is stored as its text."""
     if len(text) > INLINE_BYTES:
         return False
     return text.isascii() or len(text) * 4 <= INLINE_BYTES or len(text.encode()) <= INLINE_BYTES
 
 
 def is_reference(payload: str) -> bool:
-    """Tell whether a payload is elsewhere."""
+    """Tell whether a payload is a reference to a blob."""
     return payload.startswith(_PREFIX)
 
 
 def write_reference(reference: BlobReference) -> str:
-    """Write a reference as it is kept."""
+    """Format a reference for the store."""
     return f"{_PREFIX}{reference.key} {reference.size} {reference.sha256}"
 
 
 def read_reference(payload: str) -> BlobReference:
-    """Read what `write_reference` wrote."""
+    """Parse a reference that `write_reference` formatted."""
     key, size, sha256 = payload.removeprefix(_PREFIX).split(" ")
     return BlobReference(key, int(size), sha256)
 
 
 def is_same(one: str, other: str) -> bool:
-    """Tell whether two payloads have the same content, as far as their texts or hashes say."""
+    """Tell whether two payloads have the same content, by their texts or hashes."""
     if is_reference(one) and is_reference(other):
         return read_reference(one)[1:] == read_reference(other)[1:]
     return one == other
 
 
 def blobs_in(payloads: Iterable[tuple[str, str, str]]) -> list[BlobName]:
-    """Return the blobs that payloads, each with its tenant and job, refer to."""
+    """Return the blobs that payloads refer to; each comes with its tenant and job."""
     return [
         BlobName(tenant, job_id, read_reference(payload).key)
         for tenant, job_id, payload in payloads

@@ -1,4 +1,4 @@
-"""Small documents that are not jobs: a surface's definitions, a cache entry, a setting."""
+"""Records: small JSON documents that are not jobs, such as definitions or cache entries."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 class Record:
     """One JSON document, addressed by tenant, collection and key.
 
-    `version` starts at 1 and goes up with every write; a writer that names the version it read
-    is refused when somebody else wrote in between.
+    `version` starts at 1 and rises with every write. A write that names the version it is based
+    on is rejected if another write came in between.
     """
 
     tenant: str
@@ -26,10 +26,10 @@ class Record:
         return self.expires_at is not None and self.expires_at <= now
 
     def over(self, there: Record | None, expected_version: int | None) -> Record | None:
-        """Return this document as it is to be written over another; None where that is refused.
+        """Return this document with its next version; None if the expected version does not match.
 
-        An expired document counts as absent, yet its versions go on: no reader can mistake the
-        new document for the old one.
+        An expired document counts as absent, but its versions continue, so no reader can mistake
+        the new document for the old one.
         """
         last = 0 if there is None else there.version
         visible = 0 if there is None or there.has_expired(self.updated_at) else last

@@ -1,18 +1,17 @@
-"""Schedules: jobs that come back by the clock.
+"""Schedules: rules that submit jobs by the clock.
 
-A schedule is a `ScheduleDefinition` (which job, and when) and where it stands: the tick it waits
-for, the last one that became a job, whether it is paused. Its name is its identity within a tenant.
+A schedule consists of a `ScheduleDefinition` (which job, and when) and its state: the next tick,
+the last tick that became a job, and whether it is paused. Its name identifies it within a tenant.
 
-A *tick* is one moment at which a job is due. `due_at` decides, from a schedule and the time alone,
-which ticks become jobs now; making them durable, once each, is the store's part
-(`coatcheck.store.schedules`).
+A *tick* is one moment at which a job is due. `due_at` decides from a schedule and the time alone
+which ticks become jobs now. The store makes them durable, once each (`coatcheck.store.schedules`).
 
-A tick is *missed* when nobody has fired it for a minute: no server was there, or none that has its
-kind. What becomes of missed ticks is the schedule's `catch_up`:
+A tick is *missed* if no process has fired it for a minute, because none with its kind was running.
+`catch_up` decides about missed ticks:
 
-- `latest`: one job, for the last of them. The others are passed over.
-- `skip`: none.
-- `all`: a job for each, the oldest first; of more than a thousand the last thousand.
+- `latest`: one job, for the last of them; the others are skipped.
+- `skip`: no job.
+- `all`: a job for each, oldest first, at most for the last thousand.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from coatcheck.ids import derived_ulid
 from coatcheck.model.cron import InvalidCron, read_cron
 
-# The label by which a schedule's jobs are found.
+# The label that a schedule's jobs carry.
 SCHEDULE_LABEL = "schedule"
 DEFAULT_ZONE = "UTC"
 SHORTEST_MS = 1_000
 LONGEST_MS = 10 * 365 * 86_400_000
 MISSED_AFTER_MS = 60_000
 CATCH_UP_AT_MOST = 1_000
-# Jobs that become durable in one transaction.
+# Jobs that are inserted in one transaction.
 JOBS_AT_ONCE = 100
 _HOUR_MS = 3_600_000
 _LAST_MOMENT = 253_402_300_799_999  # the end of the year 9999
-# How far back to look for the last ticks before a moment, step by step.
+# How far back to search for the last ticks before a moment, in growing steps.
 _LOOKS_BACK_MS = (2 * _HOUR_MS, 48 * _HOUR_MS, 62 * 24 * _HOUR_MS, 5 * 366 * 24 * _HOUR_MS)
 
 
 class CatchUp(StrEnum):
-    """What becomes of ticks that were missed."""
+    """How missed ticks are handled."""
 
     LATEST = "latest"
     SKIP = "skip"
@@ -51,22 +50,22 @@ class CatchUp(StrEnum):
 
 
 class Overlap(StrEnum):
-    """Whether a tick becomes a job while the job before has not ended."""
+    """Whether a tick becomes a job while the previous job has not finished."""
 
     ALLOW = "allow"
     SKIP = "skip"
 
 
 class UnknownZone(ValueError):
-    """A time zone that the IANA database does not have."""
+    """A time zone that is not in the IANA database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When ticks are: by a cron expression in a time zone, or every so often from a start.
+    """The ticks of a schedule: a cron expression in a time zone, or an interval.
 
-    An interval counts from `start_at` (where there is none, from when the schedule was made), so
-    its ticks do not drift, however late each is fired.
+    An interval counts from `start_at`, by default from the creation of the schedule. So its ticks
+    do not drift, however late each is fired.
     """
 
     cron: str | None = None
@@ -75,7 +74,7 @@ class Timing:
     timezone: str = DEFAULT_ZONE
 
     def problems(self) -> list[tuple[str, str]]:
-        """Return what is wrong with it, as (JSON pointer, detail) pairs."""
+        """Return its problems, as (JSON pointer, detail) pairs."""
         found = []
         if (self.cron is None) == (self.every_ms is None):
             found.append(("/cron", "give either a cron expression or an interval"))
@@ -95,8 +94,9 @@ class Timing:
         return found
 
     def after(self, moment: int, begun: int) -> int | None:
-        """Return the first tick after a moment, None where the calendar ends; `begun` is when the
-        schedule was made.
+        """Return the first tick after a moment; None if the calendar ends first.
+
+        `begun` is when the schedule was created.
         """
         if self.every_ms is not None:
             start = begun if self.start_at is None else self.start_at
@@ -117,7 +117,7 @@ class Timing:
         return found
 
     def newest(self, first: int, until: int, begun: int, most: int) -> list[int]:
-        """Return the last ticks from `first` (which is one) to a moment, `most` at most."""
+        """Return the last ticks from `first`, which is a tick, to a moment; at most `most`."""
         if self.every_ms is not None:
             last = first + (until - first) // self.every_ms * self.every_ms
             oldest = max(first, last - (most - 1) * self.every_ms)
@@ -140,7 +140,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleDefinition:
-    """What a schedule says: which job it makes, and when. `input` and `labels` are JSON texts."""
+    """Which job a schedule submits, and when. `input` and `labels` are JSON texts."""
 
     name: str
     kind: str
@@ -157,23 +157,23 @@ class ScheduleDefinition:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule as it stands."""
+    """A schedule as the store returns it."""
 
     tenant: str
     definition: ScheduleDefinition
-    declared: bool  # by an app: it is changed there
-    revision: str  # another one with every write
+    declared: bool  # by an app, where it has to be changed
+    revision: str  # a new one with every write
     paused: bool
-    next_at: int | None  # the tick it waits for; None while it is paused
+    next_at: int | None  # the next tick; None while it is paused
     last_at: int | None  # the last tick that became a job
     last_job: str | None
-    problem: str | None  # why the last tick could not become a job
+    problem: str | None  # why the last tick did not become a job
     created_at: int
     updated_at: int
 
     @property
     def name(self) -> str:
-        """Its identity within the tenant."""
+        """The name, unique within the tenant."""
         return self.definition.name
 
     def next_after(self, moment: int) -> int | None:
@@ -182,25 +182,25 @@ class Schedule:
         return self.definition.timing.after(begin, self.created_at)
 
     def job_id(self, tick: int) -> str:
-        """Return the id of a tick's job: always the same, so it cannot be made twice."""
+        """Return the id of a tick's job: always the same, so it cannot be inserted twice."""
         return derived_ulid(tick, self.tenant, self.name, str(tick))
 
 
 class DueTicks(NamedTuple):
-    """The ticks that become jobs now, oldest first, and the one to wait for then."""
+    """The ticks that become jobs now, oldest first, and the next tick."""
 
     ticks: list[int]
     next_at: int | None
 
 
 def due_at(schedule: Schedule, now: int) -> DueTicks | None:
-    """Decide what a schedule has to do at a moment; None: nothing yet."""
+    """Return the ticks of a schedule that are due; None if there are none."""
     first = schedule.next_at
     if first is None or first > now:
         return None
     definition, begun = schedule.definition, schedule.created_at
     timing, policy = definition.timing, definition.catch_up
-    # Where the rules of a time zone have changed since, the tick it waits for may be none any more.
+    # If the rules of the time zone have changed, `first` may no longer be a tick.
     if now - first < MISSED_AFTER_MS:
         return DueTicks([first], timing.after(first, begun))
     if policy is CatchUp.ALL and definition.overlap is Overlap.ALLOW:
@@ -217,7 +217,7 @@ def zone_of(name: str) -> ZoneInfo:
     """Return a time zone by its IANA name; raises UnknownZone."""
     try:
         if name == "localtime":
-            raise ZoneInfoNotFoundError  # each machine's own
+            raise ZoneInfoNotFoundError  # differs between machines
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise UnknownZone(

@@ -1,8 +1,8 @@
-"""A worker's share of slots: no tenant and no kind may hold all of them.
+"""Shares of a worker's slots: no tenant and no kind may hold all of them.
 
 Of the slots that some kinds share, one tenant holds at most `per_pair` with jobs of one kind,
 `per_tenant` with jobs of any, and one kind at most `per_kind` with jobs of any tenant. A claim
-passes over jobs that would exceed it, so the rest of the slots is there for others when they come.
+skips jobs that would exceed a share, so slots remain for others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class HeldSlots:
 
     @property
     def slack(self) -> int:
-        """How many more jobs can be taken, whoever they belong to."""
+        """How many more jobs fit, whatever their kinds and tenants."""
         share, most = self._share, self._most
         return min(
             share.per_pair - most(self._by_pair),
@@ -53,11 +53,11 @@ class HeldSlots:
         )
 
     def take(self, kind: str, tenant: str) -> None:
-        """Count one more."""
+        """Count one more slot."""
         self._by_tenant[tenant] += 1
         self._by_kind[kind] += 1
         self._by_pair[kind, tenant] += 1
 
     def copy(self) -> HeldSlots:
-        """Return the same, to be counted on from for one claim."""
+        """Return a copy, to count on from for one claim."""
         return HeldSlots(self._share, self.pairs)

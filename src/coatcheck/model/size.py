@@ -1,4 +1,4 @@
-"""Sizes as people write them: 1048576, "512MB", "1.5GB", "256MiB"."""
+"""Sizes in options: 1048576, "512MB", "1.5GB", "256MiB"."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def size_in_bytes(size: Size, what: str) -> int:
 
 
 def in_megabytes(size: int) -> str:
-    """Write a size for people."""
+    """Format a size for people."""
     return f"{size / 1000**2:.3g} MB" if size < 1000**3 else f"{size / 1000**3:.3g} GB"

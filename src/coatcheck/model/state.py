@@ -1,4 +1,4 @@
-"""The states of a job and the moves between them.
+"""The states of a job, and the moves between them.
 
     queued ──▶ running ──▶ succeeded
       │ ▲        │ │ └───▶ failed, cancelled ──(resume only)──▶ queued
@@ -6,7 +6,7 @@
       │ ◀────── waiting ──▶ cancelled, failed
       └──▶ cancelled, failed (expired)
 
-`MOVES` is the whole truth; every transition in the engine goes through `check_move`.
+`MOVES` lists every legal move; every transition is checked against it (`check_move`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from coatcheck.errors import IllegalTransition
 
 
 class State(StrEnum):
-    """Where a job is in its life."""
+    """The state of a job."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -28,23 +28,23 @@ class State(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a job in this state has ended."""
+        """Whether a job in this state has finished."""
         return self in TERMINAL
 
 
 class Reason(StrEnum):
-    """Why a job is in its state, where the state alone does not say."""
+    """Why a job is in its state."""
 
     ERROR = "error"  # the handler raised
-    TIMEOUT = "timeout"  # it ran into its timeout or its deadline
-    EXPIRED = "expired"  # it was not started in the time it had
-    LOST = "lost"  # its worker disappeared
-    RELEASED = "released"  # its worker gave it back
-    RETRY = "retry"  # it failed and will be tried again
-    RESUMED = "resumed"  # somebody resumed it after it had ended
-    WAITING = "waiting"  # its handler waits: for a time, an event, other jobs
-    WOKEN = "woken"  # what it waited for is there
-    CANCELLED = "cancelled"  # somebody cancelled it
+    TIMEOUT = "timeout"  # it exceeded its timeout or deadline
+    EXPIRED = "expired"  # its deadline passed before it started
+    LOST = "lost"  # its worker was lost
+    RELEASED = "released"  # its worker released it
+    RETRY = "retry"  # it failed and will be retried
+    RESUMED = "resumed"  # a caller resumed it
+    WAITING = "waiting"  # its handler waits for a time, an event or other jobs
+    WOKEN = "woken"  # its wait is over
+    CANCELLED = "cancelled"  # a caller cancelled it
 
 
 TERMINAL = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED})
@@ -62,7 +62,7 @@ MOVES: dict[State, frozenset[State]] = {
 
 
 def check_move(origin: State, target: State) -> None:
-    """Raise IllegalTransition unless a job may go from one state to the other."""
+    """Raise IllegalTransition unless a job may move from one state to the other."""
     if target not in MOVES[origin]:
         allowed = ", ".join(sorted(MOVES[origin])) or "none: it is final"
         raise IllegalTransition(f"a {origin} job cannot become {target} (allowed: {allowed})")

@@ -1,9 +1,9 @@
-"""What a job's handler has done so far, one checkpoint after the other.
+"""Steps: the checkpoints of a job's handler.
 
-A step is whatever a handler does once and for all: a function it ran, a time it waited for, an
-event from outside, a job it spawned, the results of such jobs. Its identity is what it is (`op`),
-its name, and its key; without a key, how many of that name came before it. `seq` is the order in
-which the handler first came to its steps.
+A step is anything that a handler does once: a function it ran, a sleep, an event it received, a
+child job it spawned, or the results of child jobs. A step is identified by its `op`, its name and
+its key; without a key, by its occurrence among the steps of that name. `seq` is the order in which
+the handler first reached its steps.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from coatcheck.model.job import Failure
 
 
 class Op(StrEnum):
-    """What kind of step it is."""
+    """The type of a step."""
 
-    STEP = "step"  # a function that was run
+    STEP = "step"  # a function call
     SLEEP = "sleep"
-    EVENT = "event"  # something sent from outside
-    CHILD = "child"  # a job that was spawned
-    GATHER = "gather"  # the results of such jobs
+    EVENT = "event"  # an event that was sent to the job
+    CHILD = "child"  # a child job
+    GATHER = "gather"  # the results of child jobs
 
 
 class StepState(StrEnum):
-    """How a step stands."""
+    """The state of a step."""
 
     WAITING = "waiting"
     SUCCEEDED = "succeeded"
@@ -34,16 +34,16 @@ class StepState(StrEnum):
 
 
 class StepId(NamedTuple):
-    """What tells a step from the others of its job."""
+    """The identity of a step within its job."""
 
     op: Op
     name: str
-    key: str | None  # None: it is known by its number among those of its name
-    occurrence: int  # 0 where there is a key
+    key: str | None  # None: `occurrence` identifies the step
+    occurrence: int  # 0 if there is a key
 
     @property
     def label(self) -> str:
-        """Return its name and what tells it from others of that name: `charge#0`, `charge/ada`."""
+        """The name with the occurrence or the key: `charge#0`, `charge/ada`."""
         return f"{self.name}#{self.occurrence}" if self.key is None else f"{self.name}/{self.key}"
 
     def __str__(self) -> str:
@@ -54,8 +54,9 @@ class StepId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A checkpoint. `result` is a JSON text, or a reference to one (model/payload.py). Where a
-    `gather` has failed it says which job did not succeed: `{"job", "state"}`.
+    """A checkpoint. `result` is a JSON text, or a reference to one (model/payload.py).
+
+    The result of a failed `gather` names the job that did not succeed: `{"job", "state"}`.
     """
 
     seq: int
@@ -66,14 +67,14 @@ class Step:
     attempts: int = 1
     result: str | None = None
     error: Failure | None = None
-    wake_at: int | None = None  # when a wait is over, whatever comes
-    overlapped: bool = False  # others were, or may have been, under way: its place says nothing
-    survived: bool = False  # it failed, and the handler went on
+    wake_at: int | None = None  # when a wait ends at the latest
+    overlapped: bool = False  # other steps may have run at the same time: its order means nothing
+    survived: bool = False  # it failed, and the handler continued
 
 
 @dataclass(frozen=True, slots=True)
 class SentEvent:
-    """An event that was sent to a job from outside: the so-many-th of its name, from 0."""
+    """An event that was sent to a job; `number` counts the events of its name, from 0."""
 
     name: str
     number: int
@@ -81,15 +82,15 @@ class SentEvent:
     at: int
 
 
-# They are kept as long as their job, so there is a limit to them.
+# Events are kept as long as their job, so their number is limited.
 MOST_MESSAGES = 10_000
 
 
 def child_finished(job_id: str) -> str:
-    """Name what comes when a job ends, for a group of `Waiting`."""
+    """Return the name of "this job has finished", for a group of `Waiting`."""
     return f"job:{job_id}"
 
 
 def event_sent(name: str, number: int) -> str:
-    """Name what comes when the so-many-th event of a name is sent to the job itself."""
+    """Return the name of "event `number` of this name was sent", for a group of `Waiting`."""
     return f"event:{number}:{name}"

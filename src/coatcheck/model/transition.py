@@ -1,24 +1,24 @@
-"""What each thing that can happen to a job does to it: pure functions, shared by every store.
+"""The life of a job as pure functions: the effect of each event on a job's status.
 
-A store reads a job's `JobStatus` inside its transaction, asks one of these functions what the
-standing becomes, and writes that together with the event, in the same transaction. So a rule
-(when an attempt counts, what a lost worker means, who wins when cancel races complete) is written
-once, here, and an illegal move cannot be expressed without raising.
+A store reads a job's `JobStatus` inside its transaction, calls one of these functions, and writes
+the returned status and event in the same transaction. So each rule exists once, for every store:
+when an attempt counts, what a lost worker means, who wins when a cancel races a completion. An
+illegal move raises.
 
-Rules worth knowing:
+Rules:
 
-- A claim raises the fence and adds an attempt, unless the job comes back from waiting: that is the
-  attempt it had. A release takes the attempt back, not the fence.
-- Losing the worker raises the fence too. So a job that is no longer running, but still has the
-  fence of a lease, was settled by that lease: settling twice (a retry after an answer that never
-  came) is recognised and changes nothing.
-- A request to cancel a running job is only a flag. The worker that next settles the job decides:
-  success stays success, a handler that gave up has failed, anything else ends it as cancelled.
-- Whoever holds no fence (cancel, lost, expired, overran) may move a job only from the states named
-  here; for any other the function returns None and nothing is written.
-- A deadline is the worker's to keep while it runs the job. One that has not ended it `OVERRUN_MS`
-  later, which is longer than it gives a handler to stop, loses it like a worker that is gone: what
-  the job was given is dropped at its time, whatever became of who reads it.
+- A claim raises the fence and adds an attempt. A job that comes back from waiting continues its
+  attempt, so its claim adds none. A release takes the attempt back, but not the fence.
+- Losing the worker raises the fence too. So a job that is not running but still has a lease's fence
+  was settled under that lease. A repeated settle, after a response that was lost, is recognized by
+  that and changes nothing.
+- A request to cancel a running job only sets a flag. The next settle decides: a success remains a
+  success, a handler that gave up has failed, and anything else becomes cancelled.
+- Events without a fence (cancel, worker lost, expired, overrun) move a job only from the states
+  named here. From any other state the function returns None, and the store writes nothing.
+- The worker enforces a deadline while it runs the job. If it has not settled the job `OVERRUN_MS`
+  after the deadline, which is longer than it gives a handler to stop, it loses the job like a
+  worker that died. So an input is deleted on time, whatever happened to the handler that reads it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from coatcheck.model.outcome import (
 )
 from coatcheck.model.state import Reason, State, check_move
 
-# When a job goes on that waits for no particular time.
+# The wake-up time of a job that waits without a time limit.
 NEVER = 253_402_300_799_999
 # How long after its deadline a running job is left to its worker.
 OVERRUN_MS = 60_000
@@ -49,7 +49,7 @@ class JobStatus(NamedTuple):
     """The part of a job that transitions change."""
 
     state: State
-    claimable: bool  # queued and due: inside the index that claims read
+    claimable: bool  # queued and due: in the index that claims read
     phase: str | None
     reason: Reason | None
     attempt: int
@@ -65,15 +65,15 @@ class JobStatus(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """A job's next standing, and the data of the event that tells of it."""
+    """A job's next status, and the data of the event that records it."""
 
-    standing: JobStatus
+    status: JobStatus
     event: str
 
 
 def created(run_at: int, now: int) -> Transition:
-    """Return where a job begins: queued, and claimable unless it is for later."""
-    standing = JobStatus(
+    """Return the first status of a job: queued, and claimable if it is due."""
+    status = JobStatus(
         state=State.QUEUED,
         claimable=run_at <= now,
         phase=None,
@@ -89,119 +89,119 @@ def created(run_at: int, now: int) -> Transition:
         error=None,
         last_event=1,
     )
-    return Transition(standing, '{"state":"queued","attempt":0}')
+    return Transition(status, '{"state":"queued","attempt":0}')
 
 
-def claimed(standing: JobStatus, worker: str, now: int) -> Transition:
-    """A worker takes the job."""
+def claimed(status: JobStatus, worker: str, now: int) -> Transition:
+    """A worker has claimed the job."""
     return _move(
-        standing,
+        status,
         State.RUNNING,
         claimable=False,
         reason=None,
-        attempt=standing.attempt + (standing.reason is not Reason.WOKEN),
-        fence=standing.fence + 1,
+        attempt=status.attempt + (status.reason is not Reason.WOKEN),
+        fence=status.fence + 1,
         worker=worker,
         started_at=now,
     )
 
 
-def settled(standing: JobStatus, terms: Terms, outcome: Outcome, now: int) -> Transition:
-    """The worker that holds the job says how its attempt ended. The store has checked the fence."""
-    if standing.state is not State.RUNNING:
-        raise IllegalTransition(f"a {standing.state} job has no attempt that could end")
+def settled(status: JobStatus, terms: Terms, outcome: Outcome, now: int) -> Transition:
+    """The holder of the lease has reported an outcome; the store has compared the fence."""
+    if status.state is not State.RUNNING:
+        raise IllegalTransition(f"a {status.state} job has no attempt to settle")
     match outcome:
         case Succeeded():
-            return _end(standing, terms, State.SUCCEEDED, None, None, now)
+            return _end(status, terms, State.SUCCEEDED, None, None, now)
         case Cancelled():
-            return _cancelled(standing, terms, now)
+            return _cancelled(status, terms, now)
         case GaveUp(error, reason):
-            return _end(standing, terms, State.FAILED, reason, error, now)
-        case Errored() | Released() | Waiting() if standing.cancel_requested:
-            return _cancelled(standing, terms, now)
+            return _end(status, terms, State.FAILED, reason, error, now)
+        case Errored() | Released() | Waiting() if status.cancel_requested:
+            return _cancelled(status, terms, now)
         case Errored(error, delay, reason):
             too_late = terms.deadline_at is not None and now + delay >= terms.deadline_at
-            if standing.attempt >= terms.max_attempts or too_late:
-                return _end(standing, terms, State.FAILED, reason, error, now)
-            return _requeue(standing, Reason.RETRY, now + delay, now, error)
+            if status.attempt >= terms.max_attempts or too_late:
+                return _end(status, terms, State.FAILED, reason, error, now)
+            return _requeue(status, Reason.RETRY, now + delay, now, error)
         case Released(delay, error):
-            given_back = standing._replace(attempt=standing.attempt - 1)
-            return _requeue(given_back, Reason.RELEASED, now + delay, now, error or standing.error)
+            released = status._replace(attempt=status.attempt - 1)
+            return _requeue(released, Reason.RELEASED, now + delay, now, error or status.error)
         case Waiting(until):
-            return _wait(standing, NEVER if until is None else until)
+            return _wait(status, NEVER if until is None else until)
 
 
-def woken(standing: JobStatus, terms: Terms, now: int) -> Transition | None:  # noqa: ARG001 - a rule
-    """What the job waited for is there."""
-    if standing.state is not State.WAITING:
+def woken(status: JobStatus, terms: Terms, now: int) -> Transition | None:  # noqa: ARG001 - a rule
+    """The job's wait is over."""
+    if status.state is not State.WAITING:
         return None
-    return _requeue(standing, Reason.WOKEN, now, now, standing.error)
+    return _requeue(status, Reason.WOKEN, now, now, status.error)
 
 
-def resumed(standing: JobStatus, terms: Terms, now: int) -> Transition | None:  # noqa: ARG001 - a rule
-    """Somebody wants a job that failed or was cancelled to go on, with all its attempts."""
-    if standing.state not in (State.FAILED, State.CANCELLED):
+def resumed(status: JobStatus, terms: Terms, now: int) -> Transition | None:  # noqa: ARG001 - a rule
+    """A caller has resumed a failed or cancelled job; its attempts start over."""
+    if status.state not in (State.FAILED, State.CANCELLED):
         return None
-    fresh = standing._replace(attempt=0, finished_at=None, expires_at=None, cancel_requested=False)
+    fresh = status._replace(attempt=0, finished_at=None, expires_at=None, cancel_requested=False)
     return _requeue(fresh, Reason.RESUMED, now, now, None)
 
 
-def lost(standing: JobStatus, terms: Terms, now: int) -> Transition | None:
-    """The worker that held the job is gone."""
-    if standing.state is not State.RUNNING:
+def lost(status: JobStatus, terms: Terms, now: int) -> Transition | None:
+    """The job's worker is lost."""
+    if status.state is not State.RUNNING:
         return None
-    standing = standing._replace(fence=standing.fence + 1)
-    if standing.cancel_requested:
-        return _cancelled(standing, terms, now)
-    if terms.on_lost == "fail" or standing.attempt >= terms.max_attempts:
-        tried = f"attempt {standing.attempt} of {terms.max_attempts}"
-        error = Failure("lost", f"the worker that ran the job disappeared ({tried})")
-        return _end(standing, terms, State.FAILED, Reason.LOST, error, now)
-    return _requeue(standing, Reason.LOST, now, now, standing.error)
+    status = status._replace(fence=status.fence + 1)
+    if status.cancel_requested:
+        return _cancelled(status, terms, now)
+    if terms.on_lost == "fail" or status.attempt >= terms.max_attempts:
+        attempt = f"attempt {status.attempt} of {terms.max_attempts}"
+        error = Failure("lost", f"the worker that ran the job was lost ({attempt})")
+        return _end(status, terms, State.FAILED, Reason.LOST, error, now)
+    return _requeue(status, Reason.LOST, now, now, status.error)
 
 
-def cancel_asked(standing: JobStatus, terms: Terms, now: int) -> Transition | None:
-    """Somebody wants the job cancelled: at once where nobody runs it, else the worker is told."""
-    if standing.state.is_terminal or standing.cancel_requested:
+def request_cancel(status: JobStatus, terms: Terms, now: int) -> Transition | None:
+    """A caller has cancelled the job: it ends at once, or is flagged if it is running."""
+    if status.state.is_terminal or status.cancel_requested:
         return None
-    if standing.state is State.RUNNING:
-        asked = standing._replace(cancel_requested=True, last_event=standing.last_event + 1)
-        return Transition(asked, _event(asked, '"cancel_requested":true'))
-    return _cancelled(standing, terms, now)
+    if status.state is State.RUNNING:
+        flagged = status._replace(cancel_requested=True, last_event=status.last_event + 1)
+        return Transition(flagged, _event(flagged, '"cancel_requested":true'))
+    return _cancelled(status, terms, now)
 
 
-def expired(standing: JobStatus, terms: Terms, now: int) -> Transition | None:
-    """The deadline has passed while nobody ran the job."""
-    if standing.state not in (State.QUEUED, State.WAITING):
+def expired(status: JobStatus, terms: Terms, now: int) -> Transition | None:
+    """The deadline has passed while the job was not running."""
+    if status.state not in (State.QUEUED, State.WAITING):
         return None
     if terms.deadline_at is None or terms.deadline_at > now:
         return None
     error = Failure("expired", "the job's deadline passed before it could run")
-    return _end(standing, terms, State.FAILED, Reason.EXPIRED, error, now)
+    return _end(status, terms, State.FAILED, Reason.EXPIRED, error, now)
 
 
-def overran(standing: JobStatus, terms: Terms, now: int) -> Transition | None:
-    """The deadline passed long ago, and the worker that runs the job has not ended it."""
-    if standing.state is not State.RUNNING:
+def overran(status: JobStatus, terms: Terms, now: int) -> Transition | None:
+    """The deadline passed `OVERRUN_MS` ago, and the worker has not settled the job."""
+    if status.state is not State.RUNNING:
         return None
     if terms.deadline_at is None or terms.deadline_at + OVERRUN_MS > now:
         return None
-    standing = standing._replace(fence=standing.fence + 1)
-    if standing.cancel_requested:
-        return _cancelled(standing, terms, now)
-    error = Failure("timeout", "the job's deadline passed, and its worker did not end it")
-    return _end(standing, terms, State.FAILED, Reason.TIMEOUT, error, now)
+    status = status._replace(fence=status.fence + 1)
+    if status.cancel_requested:
+        return _cancelled(status, terms, now)
+    error = Failure("timeout", "the deadline passed, and the worker did not stop the job")
+    return _end(status, terms, State.FAILED, Reason.TIMEOUT, error, now)
 
 
-def _cancelled(standing: JobStatus, terms: Terms, now: int) -> Transition:
-    return _end(standing, terms, State.CANCELLED, Reason.CANCELLED, standing.error, now)
+def _cancelled(status: JobStatus, terms: Terms, now: int) -> Transition:
+    return _end(status, terms, State.CANCELLED, Reason.CANCELLED, status.error, now)
 
 
 def _requeue(
-    standing: JobStatus, reason: Reason, run_at: int, now: int, error: Failure | None
+    status: JobStatus, reason: Reason, run_at: int, now: int, error: Failure | None
 ) -> Transition:
     return _move(
-        standing,
+        status,
         State.QUEUED,
         claimable=run_at <= now,
         phase=None,
@@ -212,9 +212,9 @@ def _requeue(
     )
 
 
-def _wait(standing: JobStatus, until: int) -> Transition:
+def _wait(status: JobStatus, until: int) -> Transition:
     return _move(
-        standing,
+        status,
         State.WAITING,
         claimable=False,
         phase=None,
@@ -225,7 +225,7 @@ def _wait(standing: JobStatus, until: int) -> Transition:
 
 
 def _end(
-    standing: JobStatus,
+    status: JobStatus,
     terms: Terms,
     state: State,
     reason: Reason | None,
@@ -234,7 +234,7 @@ def _end(
 ) -> Transition:
     kept = terms.keep_succeeded_ms if state is State.SUCCEEDED else terms.keep_failed_ms
     return _move(
-        standing,
+        status,
         state,
         claimable=False,
         phase=None,
@@ -246,17 +246,17 @@ def _end(
     )
 
 
-def _move(standing: JobStatus, state: State, **changes: object) -> Transition:
-    check_move(standing.state, state)
-    moved = standing._replace(state=state, last_event=standing.last_event + 1, **changes)  # type: ignore[arg-type]  # named fields, checked by the tests of every transition
-    return Transition(moved, _event(moved, f'"previous":"{standing.state}"'))
+def _move(status: JobStatus, state: State, **changes: object) -> Transition:
+    check_move(status.state, state)
+    moved = status._replace(state=state, last_event=status.last_event + 1, **changes)  # type: ignore[arg-type]  # named fields, checked by the tests of every transition
+    return Transition(moved, _event(moved, f'"previous":"{status.state}"'))
 
 
-def _event(standing: JobStatus, what: str) -> str:
-    # Written by hand: two of these are made for every job, and only the error's code is free text.
-    data = f'"state":"{standing.state}","attempt":{standing.attempt},{what}'
-    if standing.reason is not None:
-        data += f',"reason":"{standing.reason}"'
-    if standing.state is State.FAILED and standing.error is not None:
-        data += f',"error":{{"code":{json.dumps(standing.error.code)}}}'
+def _event(status: JobStatus, member: str) -> str:
+    # Formatted by hand for speed. Only the error's code is free text.
+    data = f'"state":"{status.state}","attempt":{status.attempt},{member}'
+    if status.reason is not None:
+        data += f',"reason":"{status.reason}"'
+    if status.state is State.FAILED and status.error is not None:
+        data += f',"error":{{"code":{json.dumps(status.error.code)}}}'
     return f"{{{data}}}"

@@ -1,8 +1,7 @@
-"""A file that is handed in before the job that needs it.
+"""Uploads: files that are sent before the job that needs them.
 
-In a kind's input it is an `Upload`, on the wire `{"upload": "<id>"}`. Whoever checks an input
-against its kind hears which uploads it names: each is taken over by the job, and is its own from
-then on.
+A kind's input refers to one as an `Upload`, in JSON `{"upload": "<id>"}`. Validating an input
+collects the uploads that it names. The job takes each of them over.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationInfo, m
 from coatcheck.errors import InvalidInput
 
 LARGEST_UPLOAD = 500 * 1024 * 1024
-# How long it waits for a job.
+# How long an upload waits for a job.
 UNUSED_UPLOAD_TTL_MS = 24 * 3_600_000
 NO_SUCH_UPLOAD = "there is no such upload: it has expired, or a job has taken it over"
 SHA256_PATTERN = "^[0-9a-f]{64}$"
 ID_PATTERN = "^[0-9A-HJKMNP-TV-Z]{26}$"
 MOST_OF_A_JOB = 100
 
-# Where a check of an input notes the uploads it comes across.
+# The key in the validation context under which an input's uploads are collected.
 NOTED = "coatcheck_uploads"
 
 _NAME = re.compile(r'[^\x00-\x1f\x7f/\\"]{1,255}')
 
 
 class Upload(BaseModel):
-    """A file of a job's input; `ctx.file` gives it to the handler."""
+    """A file in a job's input; `ctx.file` returns its path to the handler."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,7 +43,7 @@ class Upload(BaseModel):
 
 
 class StoredUpload(NamedTuple):
-    """An uploaded file: what it is, and where its bytes are."""
+    """An uploaded file, and where its bytes are."""
 
     id: str
     name: str | None
@@ -57,7 +56,7 @@ class StoredUpload(NamedTuple):
 
 
 def check_file_name(name: str | None) -> str | None:
-    """Return the name a file came with, where it has one; raises InvalidInput."""
+    """Return the base name of a file, None if it has none; raises InvalidInput."""
     if name is None or name == "":
         return None
     last = re.split(r"[/\\]", name)[-1]

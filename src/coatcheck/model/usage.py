@@ -1,4 +1,4 @@
-"""What a tenant has used: counted for each kind and hour, in the transactions that make it so."""
+"""Usage of tenants: counted per kind and hour, in the transactions of the changes."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ HOUR_MS = 3_600_000
 
 
 class Usage(NamedTuple):
-    """What was done for a tenant with jobs of one kind, within one hour."""
+    """The usage of a tenant with jobs of one kind, within one hour."""
 
     tenant: str
     kind: str
-    hour: int  # when it began
+    hour: int  # its start
     submitted: int = 0
     input_bytes: int = 0
-    runs: int = 0  # how often a worker has begun with a job and let go of it, however
-    run_ms: int = 0  # how long those took
+    runs: int = 0  # attempts that have ended, however they did
+    run_ms: int = 0  # their total duration
     succeeded: int = 0
     failed: int = 0
     cancelled: int = 0
 
     def plus(self, other: Usage) -> Usage:
-        """Add what was done in the same hour."""
+        """Add the usage of the same hour."""
         added = (mine + more for mine, more in zip(self[3:], other[3:], strict=True))
         return Usage(*self[:3], *added)
 
 
 def hour_of(moment: int) -> int:
-    """Return when the hour of a moment began."""
+    """Return the start of the hour."""
     return moment - moment % HOUR_MS
 
 
 def bytes_of(payload: str) -> int:
-    """Return how large a payload is, wherever it is kept."""
+    """Return the size of a payload, inline or in the blob store."""
     if is_reference(payload):
         return read_reference(payload).size
     return len(payload) if payload.isascii() else len(payload.encode())
 
 
 def submitted(tenant: str, kind: str, jobs: int, input_bytes: int, now: int) -> Usage:
-    """Say what jobs that are handed in use."""
+    """Return the usage of submitted jobs."""
     return Usage(tenant, kind, hour_of(now), submitted=jobs, input_bytes=input_bytes)
 
 
 def moved(tenant: str, kind: str, before: JobStatus, after: JobStatus, now: int) -> Usage | None:
-    """Say what a transition uses, if anything."""
+    """Return the usage of a transition, or None."""
     ran = before.state is State.RUNNING and after.state is not State.RUNNING
     if not ran and not after.state.is_terminal:
         return None

@@ -1,12 +1,12 @@
-"""Webhooks: who is told of what becomes of jobs, and what is told.
+"""Webhooks: endpoints, deliveries, and their messages.
 
-An *endpoint* is an address with a filter: either a tenant's, which is told of all its jobs, or one
-job's own. A *delivery* is one message to one endpoint: a job has come into a state, or into a phase
-of its run, that the endpoint wants to hear of. It is tried by a schedule until it is taken, given
-up, or called off.
+An *endpoint* is an address with a filter. It belongs to a tenant and gets the events of all its
+jobs, or it belongs to one job. A *delivery* is one message to one endpoint: a job has entered a
+state or a phase that the endpoint subscribes to. It is attempted by a schedule until it succeeds,
+fails for good, or is called off.
 
-Messages follow Standard Webhooks. `webhook-id` is made of the job and the number of the event in
-its log: always the same for the same message, whoever sends it and however often.
+Messages follow Standard Webhooks. `webhook-id` consists of the job and the number of the event in
+its log, so it is the same for every attempt at a message, by any process.
 """
 
 from __future__ import annotations
@@ -27,32 +27,31 @@ from coatcheck.ids import is_ulid
 from coatcheck.model.state import TERMINAL, State
 
 PREFIX = "job."
-PHASE = "phase"  # that a running job does something else now: `ctx.phase`
-# What can be told, as people write it. A job that is submitted begins as queued, and that is not
-# told: whoever submitted it knows. One that goes back to its queue is.
+PHASE = "phase"  # a running job has entered a phase: `ctx.phase`
+# The event types. A job's first `queued` is not sent: its submitter knows. A requeue is.
 TYPES = tuple(f"{PREFIX}{what}" for what in (*State, PHASE))
-# What is told where nobody says otherwise.
+# The default filter.
 ENDS = tuple(sorted(f"{PREFIX}{state}" for state in TERMINAL))
 
-# Seconds after the try before at which a delivery is tried (again).
+# The seconds before each attempt, counted from the previous one.
 SCHEDULE_S = (0, 5, 300, 1_800, 7_200, 18_000, 36_000)
-# Waits are longer by up to this share, so that what failed together does not come back together.
+# Waits are longer by up to this share, so that attempts that failed together spread out.
 JITTER = 0.2
-# How many tries are remembered.
+# How many attempts a delivery records.
 LOG_LENGTH = 20
-# An endpoint that has taken nothing for so long is disabled with the next failure.
+# An endpoint that has failed for so long is disabled with the next failure.
 GIVE_UP_AFTER_MS = 3 * 86_400_000
-# How long the secret before is used beside a new one.
+# How long the previous secret is used next to a new one.
 ROTATION_MS = 86_400_000
-OWN = ""  # the id of a job's own endpoint, and of whose job a tenant's endpoint is
+OWN = ""  # the endpoint id of a job's own endpoint, and the job id of a tenant's endpoint
 
-SECRET_PREFIX = "whsec_"  # noqa: S105 - what a secret begins with
+SECRET_PREFIX = "whsec_"  # noqa: S105 - a prefix
 SECRET_BYTES = 32
 _SECRET_SIZES = range(24, 65)
 
 
 class Callback(NamedTuple):
-    """What a job that is submitted says of its own endpoint."""
+    """The own endpoint of a job that is submitted."""
 
     url: str
     lane: str
@@ -61,15 +60,16 @@ class Callback(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WebhookEndpoint:
-    """An address that is told. `lane` is what shares its slowness: see
-    engine/webhooks/dispatcher.py.
+    """A receiver of webhooks. Deliveries of one `lane` share its concurrency limit.
+
+    See engine/webhooks/concurrency.py.
     """
 
     tenant: str
     id: str
     url: str
     lane: str
-    events: str  # the states it wants to hear of, with spaces between
+    events: str  # its filter: states, separated by spaces
     created_at: int
     job_id: str = OWN
     description: str = ""
@@ -87,7 +87,7 @@ class WebhookSecret(NamedTuple):
 
 
 class DeliveryState(StrEnum):
-    """What became of a delivery."""
+    """The state of a delivery."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -95,7 +95,7 @@ class DeliveryState(StrEnum):
 
 
 class DeliveryKey(NamedTuple):
-    """What names a delivery."""
+    """The identity of a delivery."""
 
     tenant: str
     job_id: str
@@ -104,7 +104,7 @@ class DeliveryKey(NamedTuple):
 
 
 class DeliveryAttempt(NamedTuple):
-    """One attempt to deliver: the status that came back, or what went wrong."""
+    """One attempt at a delivery: the HTTP status, or the error."""
 
     at: int
     status: int | None
@@ -119,16 +119,16 @@ class WebhookDelivery:
     key: DeliveryKey
     type: str
     at: int  # when it happened
-    event: str  # what the job's log says of it, JSON
+    event: str  # the data of the job's event, JSON
     state: DeliveryState
-    attempts: int  # ever; names who may write what became of the last one
-    tries: int  # since it was last asked for: how far the schedule has come
+    attempts: int  # in total; a result is written only under the number of its attempt
+    tries: int  # since the delivery was last requested: the position in the schedule
     due_at: int | None
     log: tuple[DeliveryAttempt, ...] = ()
 
 
 def states_of(types: Iterable[str]) -> str:
-    """Return the filter for event types, in the form it is kept in."""
+    """Return the filter for event types, as it is stored."""
     return " ".join(dict.fromkeys(name.removeprefix(PREFIX) for name in sorted(types)))
 
 
@@ -138,18 +138,18 @@ def types_of(events: str) -> list[str]:
 
 
 def message_id(key: DeliveryKey) -> str:
-    """Return what a receiver knows a message by, however often it comes."""
+    """Return the `webhook-id` of a message."""
     return f"msg_{key.job_id}_{key.seq}"
 
 
 def delivery_id(key: DeliveryKey) -> str:
-    """Return what we call a delivery."""
+    """Return the id of a delivery in the API."""
     place = f"{key.job_id}.{key.seq}"
     return place if key.endpoint == OWN else f"{place}.{key.endpoint}"
 
 
 def read_delivery_id(tenant: str, written: str) -> DeliveryKey | None:
-    """Read it back; None where it cannot be one."""
+    """Parse the id of a delivery; None if it is invalid."""
     job_id, _, rest = written.partition(".")
     seq, dot, endpoint = rest.partition(".")
     if not (seq.isascii() and seq.isdigit() and len(seq) < 16) or bool(dot) != bool(endpoint):
@@ -160,13 +160,13 @@ def read_delivery_id(tenant: str, written: str) -> DeliveryKey | None:
 
 
 def body_of(delivery: WebhookDelivery, kind: str) -> bytes:
-    """Return the message: what happened to which job. What the job holds is asked for by its id."""
+    """Return the body of a message: the job's id and its event, not its input or result."""
     job_id = delivery.key.job_id
-    told = json.loads(delivery.event)
+    event = json.loads(delivery.event)
     message = {
         "type": delivery.type,
         "timestamp": to_rfc3339(delivery.at),
-        "data": {"id": job_id, "kind": kind, **told, "links": {"self": f"/v1/jobs/{job_id}"}},
+        "data": {"id": job_id, "kind": kind, **event, "links": {"self": f"/v1/jobs/{job_id}"}},
     }
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -174,7 +174,7 @@ def body_of(delivery: WebhookDelivery, kind: str) -> bytes:
 def next_try(
     tries: int, now: int, spread: float, schedule_s: Sequence[float] = SCHEDULE_S
 ) -> int | None:
-    """Return when a delivery that has been tried so often is tried again; None: it is given up.
+    """Return the time of the next attempt after `tries` attempts; None if there is none.
 
     `spread` is a random number from 0 to 1.
     """
@@ -184,12 +184,12 @@ def next_try(
 
 
 def new_secret() -> str:
-    """Make a secret nobody knows."""
+    """Generate a secret."""
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
 def key_of(secret: str) -> bytes:
-    """Return the bytes of a secret; raises ValueError where it is none."""
+    """Return the bytes of a secret; raises ValueError if it is malformed."""
     try:
         key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except binascii.Error:

@@ -1,9 +1,9 @@
-"""How a surface words what the own endpoints of its jobs are told.
+"""A surface's own format for the webhooks of its jobs.
 
-Deliveries are Standard Webhooks, unless a kind brings another wording: what the document of its
-surface says of the body, of the signature and of how often a delivery is tried. It holds for jobs
-that came in by that surface, and for the endpoint that such a job brought along. A tenant's
-endpoints are told of all jobs in the same words.
+Deliveries follow Standard Webhooks unless a kind declares a `WebhookFormat`, which defines the
+body, the signature and the retry schedule. The format applies to jobs that were submitted through
+its surface, and only to a job's own endpoint. A tenant's endpoints get Standard Webhooks for all
+jobs.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from coatcheck.model.webhook import WebhookDelivery
 
 
 class FormattedWebhook(NamedTuple):
-    """What is sent: headers are added to those that every call has."""
+    """The body of a delivery, and headers in addition to those of every delivery."""
 
     body: bytes
     headers: Mapping[str, str]
 
 
 class FormatContext(Protocol):
-    """What a wording may look at beside the job: what was before, and files it has left behind."""
+    """What a format may read besides the job: earlier events and artifacts."""
 
     async def events_before(self, delivery: WebhookDelivery, most: int) -> Sequence[JobEvent]:
-        """Return the newest entries of the job's log before what a delivery tells of, in order."""
+        """Return the newest events of the job before that of the delivery, in order."""
         ...
 
     async def stream(self, artifact: Artifact) -> AsyncIterator[bytes]:
-        """Open a file of the job."""
+        """Open an artifact of the job."""
         ...
 
 
 class WebhookFormat(Protocol):
-    """The words of one surface."""
+    """The webhook format of one surface."""
 
     @property
     def surface(self) -> str:
-        """Whose jobs it is for."""
+        """The surface whose jobs it applies to."""
         ...
 
     @property
     def schedule_s(self) -> Sequence[float]:
-        """Seconds after the try before at which a delivery is tried: as many as there are tries."""
+        """The seconds before each attempt, counted from the previous one."""
         ...
 
     async def word(
         self, job: Job, delivery: WebhookDelivery, told: FormatContext
     ) -> FormattedWebhook | None:
-        """Say what is sent; None where it is nothing new in the words of this surface."""
+        """Format a delivery; return None if the surface does not send this event."""
         ...

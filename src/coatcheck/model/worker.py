@@ -1,4 +1,4 @@
-"""A worker as the store knows it."""
+"""A worker as the store records it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from dataclasses import dataclass
 class WorkerInfo:
     """One start of one worker process: the id is new each time.
 
-    `beats` goes up with every heartbeat. Whether a worker is alive is judged by whoever looks:
-    a counter that stands still for a whole lease on the observer's own monotonic clock. A `pid` of
-    0 says that there is no process to look at: it works through the API. A kind that it has in a
-    version is in `kinds` twice: as `kind`, and as `kind@version`.
+    `beats` rises with every heartbeat. A sweeper considers a worker lost if the count has not moved
+    for a whole lease on the sweeper's own monotonic clock. A `pid` of 0 means a remote worker. A
+    kind with a version is in `kinds` twice: as `kind` and as `kind@version`.
     """
 
     id: str

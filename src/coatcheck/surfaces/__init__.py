@@ -1,1 +1,1 @@
-"""Doors of other shapes onto the same engine: each translates, none holds state."""
+"""HTTP APIs of other shapes on the same engine. Each surface translates; none holds state."""

@@ -1,8 +1,8 @@
-"""The surfaces that packages bring, found by their entry points: the built-in ones among them.
+"""Surfaces found through entry points, including the built-in ones.
 
-Each entry point of the group `coatcheck.surfaces` names something to call without arguments that
-returns a surface. One whose libraries are not there, or that nothing here asks for
-(SurfaceDisabled), is left out, and said so: the others work.
+Each entry point of the group `coatcheck.surfaces` names a callable without arguments that returns a
+surface. A surface is skipped, with the reason, if its libraries are not installed or if it is not
+enabled (SurfaceDisabled). The others still work.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GROUP = "coatcheck.surfaces"
 
 
 class Installed(NamedTuple):
-    """A surface by its name, or why it cannot be used."""
+    """A surface by name, or the reason why it cannot be used."""
 
     name: str
     surface: Surface | None
@@ -28,43 +28,45 @@ class Installed(NamedTuple):
 
 
 def installed_surfaces() -> Iterator[Installed]:
-    """Find every surface there is; raises ConfigurationError where one's settings are wrong."""
+    """Find every installed surface; raise ConfigurationError if the settings of one are invalid."""
     for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
         try:
             make = entry.load()
         except ModuleNotFoundError as error:
-            advice = f"pip install 'coatcheck[{entry.name}]', where it is to be served"
+            advice = f"run pip install 'coatcheck[{entry.name}]' to serve it"
             missing = f"it needs {error.name}, which is not installed"
             yield Installed(entry.name, None, missing, advice)
             continue
         try:
             surface = make()
-        except SurfaceDisabled as asks:
-            yield Installed(entry.name, None, "nothing asks for it", str(asks))
+        except SurfaceDisabled as disabled:
+            yield Installed(entry.name, None, "it is not enabled", str(disabled))
             continue
         if not isinstance(surface, Surface):
-            raise ConfigurationError(f"the entry point {entry.name!r} of {GROUP} gives no surface")
+            raise ConfigurationError(f"entry point {entry.name!r} of {GROUP} returns no surface")
         yield Installed(entry.name, surface)
 
 
 def app_of_surfaces(beside: Iterable[Surface] = ()) -> App:
-    """Return an app with every surface that can be used, and with those `beside` them."""
+    """Return an app with every usable surface; those in `beside` replace installed ones of that
+    name.
+    """
     app = App()
-    left_out = []
-    asked_for = list(beside)
+    skipped = []
+    configured = list(beside)
     for name, surface, missing, advice in installed_surfaces():
-        if any(each.name == name for each in asked_for):
-            continue  # as it is configured
+        if any(each.name == name for each in configured):
+            continue  # the configured one is used
         if surface is None:
-            left_out.append(f"{name}: {missing}; {advice}")
+            skipped.append(f"{name}: {missing}; {advice}")
         else:
             app.use(surface)
-    for surface in asked_for:
+    for surface in configured:
         app.use(surface)
     if not app.surfaces:
         raise ConfigurationError(
-            "there is no app to serve, and no surface either; name an app, such as tasks:app, or "
-            "install one: pip install 'coatcheck[surfaces]'"
-            + "".join(f"\n  {each}" for each in left_out)
+            "there is neither an app nor a surface to serve: name an app, such as tasks:app, or "
+            "install a surface with pip install 'coatcheck[surfaces]'"
+            + "".join(f"\n  {each}" for each in skipped)
         )
     return app

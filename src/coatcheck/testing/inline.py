@@ -90,15 +90,15 @@ def run_inline(
 
 
 def _run_of(job: InlineJob) -> InlineRun:
-    standing = job.standing
+    status = job.status
     run = InlineRun(
         job_id=job.new.id,
         kind=job.new.kind,
-        state=standing.state,
-        reason=standing.reason,
+        state=status.state,
+        reason=status.reason,
         result=None if job.result is None else json.loads(job.result),
-        error=standing.error,
-        attempts=standing.attempt,
+        error=status.error,
+        attempts=status.attempt,
         claims=job.claims,
         crashes=job.crashes,
         steps=[job.steps[seq] for seq in sorted(job.steps)],

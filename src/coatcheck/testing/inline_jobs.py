@@ -72,7 +72,7 @@ class InlineJob:
     """A job, and all that is on record of it."""
 
     new: JobInsert
-    standing: JobStatus
+    status: JobStatus
     steps: dict[int, Step] = field(default_factory=dict)
     messages: list[SentEvent] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
@@ -110,15 +110,15 @@ class InlineJobs:
         """Take a job in; raises if it does not fit its kind."""
         new, _ = prepare_with_uploads(asked, self._kinds, self._new_id(), self._clock.now())
         new = new._replace(terms=new.terms._replace(parent=parent))
-        job = InlineJob(new, rules.created(new.run_at, self._clock.now()).standing)
+        job = InlineJob(new, rules.created(new.run_at, self._clock.now()).status)
         self._jobs[new.id] = job
-        self._move(job, job.standing)
+        self._move(job, job.status)
         return job
 
     def run_all(self, point_of: Callable[[InlineJob], CrashPoint]) -> None:
         """Run everything, until it has ended or waits for what will never come."""
         while (job := self._next()) is not None:
-            self._move(job, rules.claimed(job.standing, "inline", self._clock.now()).standing)
+            self._move(job, rules.claimed(job.status, "inline", self._clock.now()).status)
             job.claims += 1
             self._attempt(job, point_of(job))
 
@@ -126,25 +126,25 @@ class InlineJobs:
         while self._later:
             at, job_id = heapq.heappop(self._later)
             job = self._jobs[job_id]
-            if job.standing.run_at != at or job.standing.state.is_terminal:
+            if job.status.run_at != at or job.status.state.is_terminal:
                 continue  # it has moved since
             self._clock.at = max(self._clock.at, at)
             self._wake(job)
             return job
         return None
 
-    def _move(self, job: InlineJob, standing: JobStatus) -> None:
-        job.standing = standing
-        if standing.state in (State.QUEUED, State.WAITING) and standing.run_at != NEVER:
-            heapq.heappush(self._later, (standing.run_at, job.new.id))
-        elif standing.state.is_terminal:
+    def _move(self, job: InlineJob, status: JobStatus) -> None:
+        job.status = status
+        if status.state in (State.QUEUED, State.WAITING) and status.run_at != NEVER:
+            heapq.heappush(self._later, (status.run_at, job.new.id))
+        elif status.state.is_terminal:
             self._has_ended(job)
 
     def _wake(self, job: InlineJob) -> None:
-        woken = rules.woken(job.standing, job.new.terms, self._clock.now())
+        woken = rules.woken(job.status, job.new.terms, self._clock.now())
         if woken is not None:
             self._waiting.pop(job.new.id, None)
-            self._move(job, woken.standing)
+            self._move(job, woken.status)
 
     def _has_ended(self, ended: InlineJob) -> None:
         for job in list(self._waiting.values()):
@@ -187,15 +187,15 @@ class InlineJobs:
             self._settle(job, outcome)
             return
         job.crashes += 1
-        gone = rules.lost(job.standing, job.new.terms, self._clock.now())
+        gone = rules.lost(job.status, job.new.terms, self._clock.now())
         assert gone is not None, "it was running"
-        self._move(job, gone.standing)
+        self._move(job, gone.status)
 
     def _settle(self, job: InlineJob, outcome: Outcome) -> None:
         if isinstance(outcome, Succeeded):
             job.result = outcome.result
-        ended = rules.settled(job.standing, job.new.terms, outcome, self._clock.now())
-        self._move(job, ended.standing)
+        ended = rules.settled(job.status, job.new.terms, outcome, self._clock.now())
+        self._move(job, ended.status)
         if isinstance(outcome, Waiting):
             # Nothing has come since the handler looked: no other job has run.
             job.groups = [set(group) for group in outcome.groups]
@@ -206,7 +206,7 @@ class InlineJobs:
     def child(self, job_id: str) -> ChildStatus:
         """Say how a job stands, with its result."""
         job = self._jobs[job_id]
-        return ChildStatus(job.standing.state, job.result, job.standing.error)
+        return ChildStatus(job.status.state, job.result, job.status.error)
 
     def upload(self, upload_id: str) -> Path:
         """Return where a file of an input is."""
@@ -297,16 +297,16 @@ async def _awaited(answer: Awaitable[bytes]) -> bytes:
 
 
 def _claim(job: InlineJob) -> Claim:
-    new, standing = job.new, job.standing
+    new, status = job.new, job.status
     return Claim(
-        lease=Lease(new.tenant, new.id, standing.fence),
+        lease=Lease(new.tenant, new.id, status.fence),
         kind=new.kind,
         surface=new.surface,
         queue=new.queue,
         input=new.input,
-        attempt=standing.attempt,
+        attempt=status.attempt,
         terms=new.terms,
-        run_at=standing.run_at,
+        run_at=status.run_at,
         correlation_id=None,
         traceparent=None,
     )

@@ -1,4 +1,4 @@
-"""Surfaces at work: the HTTP application, the engine and a worker, in this process."""
+"""Surfaces in this process: the HTTP application, the engine and a worker."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Serve = Callable[..., AbstractAsyncContextManager[Running]]
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Serve:
-    """Serve surfaces from one database, with a worker unless told; again after it has stopped."""
+    """Serve surfaces from one database, by default with a worker; can be called repeatedly."""
 
     @contextlib.asynccontextmanager
     async def serving(

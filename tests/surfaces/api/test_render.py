@@ -1,4 +1,4 @@
-"""Diagrams over HTTP, to the document's letter."""
+"""Diagrams over HTTP, exactly as specified."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ FLOW = {"source": "graph TD; A-->B;", "format": "mermaid", "outputType": "svg"}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
-async def handed_in(http: httpx2.AsyncClient, **fields: Any) -> str:
+async def submit_diagram(http: httpx2.AsyncClient, **fields: Any) -> str:
     answer = await http.post("/render", json={**FLOW, **fields})
     assert answer.status_code == 202, answer.text
     return str(answer.json()["jobId"])
 
 
-async def ended(http: httpx2.AsyncClient, job_id: str) -> dict[str, Any]:
+async def finished(http: httpx2.AsyncClient, job_id: str) -> dict[str, Any]:
     await http.get(f"/v1/jobs/{job_id}?wait=60")
     answer = await http.get(f"/jobs/{job_id}")
     assert answer.status_code == 200
@@ -48,7 +48,9 @@ async def ended(http: httpx2.AsyncClient, job_id: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("query", ["", "?mode=async"])
-async def test_a_diagram_is_a_job(serve: Serve, query: str) -> None:  # R01, R02, R03, R10
+async def test_diagram_is_submitted_as_a_job(
+    serve: Serve, query: str
+) -> None:  # R01, R02, R03, R10
     async with serve(RenderSurface({}), works=False) as (http, _):
         answer = await http.post(f"/render{query}", json=FLOW)
         job_id = answer.json()["jobId"]
@@ -64,11 +66,11 @@ async def test_a_diagram_is_a_job(serve: Serve, query: str) -> None:  # R01, R02
         assert TIME.fullmatch(shown["createdAt"])
 
 
-async def test_a_picture_is_where_its_job_says(serve: Serve) -> None:  # R06, R12, R16, R24
+async def test_picture_is_served_at_the_link_of_its_job(serve: Serve) -> None:  # R06, R12, R16, R24
     async with serve(RenderSurface({}), works=False) as (http, _):
-        job_id = await handed_in(http)
+        job_id = await submit_diagram(http)
     async with serve(RenderSurface({})) as (http, _):  # after a restart
-        shown = await ended(http, job_id)
+        shown = await finished(http, job_id)
         assert set(shown) == {"jobId", "status", "createdAt", "completedAt", "result"}
         assert shown["status"] == "completed"
         shortlink = shown["result"]["shortlink"]
@@ -87,12 +89,12 @@ async def test_a_picture_is_where_its_job_says(serve: Serve) -> None:  # R06, R1
         assert (await http.get(f"/d/{shortlink}", headers=tag)).status_code == 304
 
 
-async def test_a_job_that_is_drawn_or_was_queued_again_is_rendering(serve: Serve) -> None:  # R05
+async def test_started_job_stays_rendering(serve: Serve) -> None:  # R05
     async with serve(RenderSurface({}), works=False) as (http, engine):
-        job_id = await handed_in(http)
+        job_id = await submit_diagram(http)
         await engine.store.workers.register_worker(worker_info("w"))
         [claim] = (await engine.claim("w", ["render"], 1)).claims
-        for _ in range(2):  # R09, R17: running, then queued again as its worker is gone
+        for _ in range(2):  # R09, R17: running, then queued again because its worker is lost
             shown = (await http.get(f"/jobs/{job_id}")).json()
             assert set(shown) == {"jobId", "status", "createdAt", "startedAt"}
             assert shown["status"] == "rendering"
@@ -101,9 +103,9 @@ async def test_a_job_that_is_drawn_or_was_queued_again_is_rendering(serve: Serve
         assert job.state == "queued"
 
 
-async def test_a_diagram_that_cannot_be_drawn(serve: Serve) -> None:  # R07
+async def test_invalid_source_fails_the_job(serve: Serve) -> None:  # R07
     async with serve(RenderSurface({})) as (http, _):
-        shown = await ended(http, await handed_in(http, source="graph TD; A--"))
+        shown = await finished(http, await submit_diagram(http, source="graph TD; A--"))
         assert set(shown) == {"jobId", "status", "createdAt", "completedAt", "error"}
         assert shown["status"] == "failed"
         assert "line 1" in shown["error"]
@@ -111,7 +113,7 @@ async def test_a_diagram_that_cannot_be_drawn(serve: Serve) -> None:  # R07
         assert (waited.status_code, waited.json()) == (400, {"error": shown["error"]})
 
 
-# The engine works on it for many seconds before it refuses it by itself.
+# The engine works on this for many seconds before it rejects it.
 EXPLODES = "classDiagram\n" + "\n".join(f" A{n} <|-- A{n * 7 % 400}" for n in range(4000))
 
 
@@ -123,7 +125,7 @@ EXPLODES = "classDiagram\n" + "\n".join(f" A{n} <|-- A{n * 7 % 400}" for n in ra
     ],
     ids=["time", "memory"],
 )
-async def test_a_diagram_that_explodes_ends_at_the_walls_of_its_process_and_is_not_drawn_again(
+async def test_explosive_diagram_hits_the_process_limits_and_is_not_retried(
     serve: Serve, limits: dict[str, str], codes: set[str]
 ) -> None:
     async with serve(RenderSurface(limits), grace_s=0.5) as (http, engine):
@@ -142,7 +144,7 @@ async def test_a_diagram_that_explodes_ends_at_the_walls_of_its_process_and_is_n
     ("base_url", "begins"),
     [("", ""), ("https://pictures.example/app/", "https://pictures.example/app")],
 )
-async def test_addresses_begin_with_the_base_url(  # R02, R25
+async def test_urls_start_with_the_base_url(  # R02, R25
     serve: Serve, base_url: str, begins: str
 ) -> None:
     async with serve(RenderSurface({"BASE_URL": base_url})) as (http, engine):
@@ -153,7 +155,7 @@ async def test_addresses_begin_with_the_base_url(  # R02, R25
         assert shown["url"] == f"{begins}/d/{shown['shortlink']}"
 
 
-async def test_waiting_for_a_picture(serve: Serve) -> None:  # R03, R11, R25
+async def test_sync_mode_returns_the_link(serve: Serve) -> None:  # R03, R11, R25
     async with serve(RenderSurface({"BASE_URL": "https://pictures.example/"})) as (http, _):
         answer = await http.post("/render?mode=sync", json={**FLOW, "outputType": "png"})
         assert answer.status_code == 200
@@ -168,15 +170,15 @@ async def test_waiting_for_a_picture(serve: Serve) -> None:  # R03, R11, R25
         assert other.json()["shortlink"] != shortlink
 
 
-async def test_d2_is_drawn_too(serve: Serve) -> None:  # R11
+async def test_d2_is_drawn(serve: Serve) -> None:  # R11
     async with serve(RenderSurface({})) as (http, _):
-        body = {"source": "a -> b: hello", "format": "d2"}  # R25: svg unless told
+        body = {"source": "a -> b: hello", "format": "d2"}  # R25: svg by default
         answer = await http.post("/render?mode=sync", json=body)
         assert answer.status_code == 200, answer.text
         assert "hello" in (await http.get(answer.json()["url"])).text
 
 
-async def test_what_is_not_there(serve: Serve) -> None:  # R08
+async def test_unknown_job_and_link(serve: Serve) -> None:  # R08
     async with serve(RenderSurface({}), works=False) as (http, _):
         for job_id in ("job_00000000", "none"):
             answer = await http.get(f"/jobs/{job_id}")
@@ -186,9 +188,9 @@ async def test_what_is_not_there(serve: Serve) -> None:  # R08
             assert (answer.status_code, list(answer.json())) == (404, ["error"])
 
 
-async def test_a_link_leads_nowhere_before_its_picture_is_drawn(serve: Serve) -> None:
+async def test_link_is_404_until_its_picture_is_drawn(serve: Serve) -> None:
     async with serve(RenderSurface({}), works=False) as (http, engine):
-        job_id = await handed_in(http)
+        job_id = await submit_diagram(http)
         job = await engine.get(job_id)
         await engine.store.workers.register_worker(worker_info("w"))
         [claimed] = (await engine.claim("w", ["render"], 1)).claims
@@ -197,17 +199,17 @@ async def test_a_link_leads_nowhere_before_its_picture_is_drawn(serve: Serve) ->
         assert job.public_id == job_id
 
 
-async def test_jobs_are_gone_when_their_time_is_over(serve: Serve) -> None:  # R13
+async def test_jobs_are_deleted_after_their_retention(serve: Serve) -> None:  # R13
     async with serve(RenderSurface({"JOB_RETENTION_MS": "1"})) as (http, engine):
         answer = await http.post("/render?mode=sync", json=FLOW)
         await engine.pause_queue("render")
-        waiting = await handed_in(http, source="graph TD; waits")
-        [ended] = await engine.list_jobs(JobFilter(DEFAULT_TENANT, state=State.SUCCEEDED))
+        waiting = await submit_diagram(http, source="graph TD; waits")
+        [finished] = await engine.list_jobs(JobFilter(DEFAULT_TENANT, state=State.SUCCEEDED))
         sweeper = Sweeper(
             engine.store, engine.clock, lease_s=30, sweep_s=5, payload_store=engine.payload_store
         )
         async with asyncio.timeout(20):
-            while (await http.get(f"/jobs/{ended.public_id}")).status_code != 404:
+            while (await http.get(f"/jobs/{finished.public_id}")).status_code != 404:
                 await sweeper.sweep()
         assert (await http.get(answer.json()["url"])).status_code == 404
         assert (await http.get(f"/jobs/{waiting}")).json()["status"] == "pending"
@@ -218,11 +220,11 @@ async def links_of(engine: Engine) -> list[str]:
     return [record.key for record in found]
 
 
-async def test_a_link_goes_with_its_job(
+async def test_link_is_deleted_after_its_job(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # R12, R13, P8
     surface = RenderSurface({})
-    monkeypatch.setattr(links, "AT_ONCE", 2)
+    monkeypatch.setattr(links, "SWEEP_BATCH", 2)
     async with serve(surface) as (http, engine):
         drawn = [
             (await http.post("/render?mode=sync", json={**FLOW, "source": f"graph TD; {name}"}))
@@ -233,8 +235,8 @@ async def test_a_link_goes_with_its_job(
         gone = json.loads((await engine.get(first.id)).result or "")["shortlink"]
         assert (await http.delete(f"/v1/jobs/{first.id}")).status_code == 200
         await surface.sweep(engine)
-        assert set(await links_of(engine)) == made, "what is new may be about to have a job"
-        monkeypatch.setattr(links, "NEW_MS", 0)
+        assert set(await links_of(engine)) == made, "the job of a new link may not be written yet"
+        monkeypatch.setattr(links, "MIN_AGE_MS", 0)
         for _ in range(4):
             await surface.sweep(engine)
         assert set(await links_of(engine)) == made - {gone}
@@ -245,54 +247,56 @@ async def test_a_link_goes_with_its_job(
         assert await links_of(engine) == []
 
 
-async def test_every_process_removes_links_that_lead_nowhere(
+async def test_every_process_sweeps_dead_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(links, "NEW_MS", 0)
+    monkeypatch.setattr(links, "MIN_AGE_MS", 0)
     app = App()
     app.use(RenderSurface({}))
     settings = Settings(database=f"sqlite:///{tmp_path}/jobs.db", sweep_s=0.05)
     async with open_engine(app, settings) as engine:
         nowhere = links.LinkedJob(DEFAULT_TENANT, "job_00000000")
-        link = links.link_to(nowhere, "AAAAAAAA", engine.clock.now(), 1)
+        link = links.link_record(nowhere, "AAAAAAAA", engine.clock.now(), 1)
         await engine.store.records.put_record(link)
         async with asyncio.timeout(60):
             while await links_of(engine):  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)
 
 
-async def test_an_id_that_is_taken_is_chosen_again(
+async def test_colliding_id_is_replaced(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # R10
     chosen = iter(["00000001", "00000001", "00000002"])
     monkeypatch.setattr(submit, "token_hex", lambda _: next(chosen))
     async with serve(RenderSurface({}), works=False) as (http, _):
-        assert await handed_in(http) == "job_00000001"
-        assert await handed_in(http) == "job_00000002"
+        assert await submit_diagram(http) == "job_00000001"
+        assert await submit_diagram(http) == "job_00000002"
 
 
-async def test_many_at_once_are_neither_lost_nor_doubled(serve: Serve) -> None:  # R18, R19
+async def test_concurrent_submissions_are_neither_lost_nor_doubled(
+    serve: Serve,
+) -> None:  # R18, R19
     async with serve(RenderSurface({"QUEUE_MAX_WAITING": "2"})) as (http, engine):
         sources = [f"graph TD; A{number}-->B;" for number in range(20)]
-        ids = await asyncio.gather(*(handed_in(http, source=source) for source in sources))
+        ids = await asyncio.gather(*(submit_diagram(http, source=source) for source in sources))
         assert len(set(ids)) == 20
-        shown = await asyncio.gather(*(ended(http, job_id) for job_id in ids))
+        shown = await asyncio.gather(*(finished(http, job_id) for job_id in ids))
         assert {each["status"] for each in shown} == {"completed"}
         assert len({each["result"]["shortlink"] for each in shown}) == 20
         assert len(await engine.list_jobs(JobFilter(DEFAULT_TENANT))) == 20
 
 
-async def test_nobody_more_is_let_wait_on_the_line_when_many_do(serve: Serve) -> None:  # R18, R25
+async def test_sync_requests_are_rejected_if_too_many_wait(serve: Serve) -> None:  # R18, R25
     async with serve(RenderSurface({"QUEUE_MAX_WAITING": "3"}), works=False) as (http, _):
         for number in range(3):
-            await handed_in(http, source=f"graph TD; A{number}")
+            await submit_diagram(http, source=f"graph TD; A{number}")
         answer = await http.post("/render?mode=sync", json=FLOW)
         assert (answer.status_code, answer.headers["Retry-After"]) == (429, "5")
         assert list(answer.json()) == ["error"]
-        await handed_in(http)  # who does not wait is taken in all the same
+        await submit_diagram(http)  # asynchronous requests are still accepted
 
 
-async def test_a_repeated_request_is_one_job(serve: Serve) -> None:
+async def test_replayed_request_is_one_job(serve: Serve) -> None:
     async with serve(RenderSurface({}), works=False) as (http, _):
         key = {"Idempotency-Key": "k"}
         first = (await http.post("/render", json=FLOW, headers=key)).json()
@@ -301,12 +305,12 @@ async def test_a_repeated_request_is_one_job(serve: Serve) -> None:
         assert other.status_code == 422
 
 
-async def test_a_repeated_request_leaves_the_cache_as_it_is(serve: Serve) -> None:  # R25
+async def test_replayed_request_does_not_change_the_cache(serve: Serve) -> None:  # R25
     async with serve(RenderSurface({})) as (http, engine):
         key = {"Idempotency-Key": "k"}
         first = await http.post("/render?mode=sync", json={**FLOW, "outputType": "png"})
         made = await http.post("/render", json=FLOW, headers=key)
-        shown = await ended(http, made.json()["jobId"])
+        shown = await finished(http, made.json()["jobId"])
         again = await http.post("/render", json=FLOW, headers=key)
         assert again.json() == made.json()
         cached = (await http.post("/render?mode=sync", json=FLOW)).json()
@@ -318,7 +322,7 @@ async def test_a_repeated_request_leaves_the_cache_as_it_is(serve: Serve) -> Non
         assert len(await engine.list_jobs(JobFilter(DEFAULT_TENANT))) == 2
 
 
-async def test_a_picture_outlives_the_cache(  # R12, R25: CACHE_TTL bounds reuse only
+async def test_picture_outlives_its_cache_entry(  # R12, R25: CACHE_TTL bounds reuse only
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serve(RenderSurface({"CACHE_TTL": "60000"})) as (http, engine):
@@ -337,10 +341,10 @@ async def test_a_picture_outlives_the_cache(  # R12, R25: CACHE_TTL bounds reuse
             assert "cached" not in (await http.post("/render?mode=sync", json=other)).json()
 
 
-async def test_only_so_many_are_drawn_at_once(serve: Serve) -> None:  # R18, R25
+async def test_concurrency_is_limited(serve: Serve) -> None:  # R18, R25
     async with serve(RenderSurface({"QUEUE_MAX_CONCURRENT": "2"}), works=False) as (http, engine):
         for number in range(4):
-            await handed_in(http, source=f"graph TD; A{number}")
+            await submit_diagram(http, source=f"graph TD; A{number}")
         for name in ("v", "w"):
             await engine.store.workers.register_worker(worker_info(name))
         claimed = [
@@ -349,10 +353,10 @@ async def test_only_so_many_are_drawn_at_once(serve: Serve) -> None:  # R18, R25
         assert claimed == [2, 0, 0]
 
 
-def test_settings_have_the_figures_of_the_document() -> None:  # R13, R25
+def test_default_settings_match_the_specification() -> None:  # R13, R25
     figures = RenderSurface({}).settings
     assert (figures.retention_ms, figures.cache_ttl_ms) == (3_600_000, 300_000)
-    assert (figures.most_at_once, figures.most_waiting) == (10, 50)
+    assert (figures.max_concurrent, figures.max_waiting) == (10, 50)
     told = {
         "JOB_RETENTION_MS": "7",
         "CACHE_TTL": "0",
@@ -361,7 +365,7 @@ def test_settings_have_the_figures_of_the_document() -> None:  # R13, R25
     }
     figures = RenderSurface(told).settings
     assert (figures.retention_ms, figures.cache_ttl_ms) == (7, 0)
-    assert (figures.most_at_once, figures.most_waiting) == (3, 0)
+    assert (figures.max_concurrent, figures.max_waiting) == (3, 0)
 
 
 @pytest.mark.parametrize(
@@ -377,7 +381,7 @@ def test_settings_have_the_figures_of_the_document() -> None:  # R13, R25
         ({**FLOW, "theme": "dark"}, "theme"),
     ],
 )
-async def test_bad_input_is_refused(serve: Serve, body: Any, says: str) -> None:  # R25
+async def test_invalid_input_is_rejected(serve: Serve, body: Any, says: str) -> None:  # R25
     async with serve(RenderSurface({}), works=False) as (http, engine):
         answer = await http.post("/render", json=body)
         assert (answer.status_code, list(answer.json())) == (400, ["error"])
@@ -385,7 +389,7 @@ async def test_bad_input_is_refused(serve: Serve, body: Any, says: str) -> None:
         assert await engine.list_jobs(JobFilter(DEFAULT_TENANT)) == []
 
 
-async def test_other_bad_requests(serve: Serve) -> None:
+async def test_other_invalid_requests(serve: Serve) -> None:
     async with serve(RenderSurface({}), works=False) as (http, _):
         assert (await http.post("/render?mode=fast", json=FLOW)).status_code == 400
         assert (await http.post("/render", content=b"x")).status_code == 415
@@ -393,7 +397,7 @@ async def test_other_bad_requests(serve: Serve) -> None:
         assert (await http.get("/health")).json() == {"status": "ok"}  # R25
 
 
-async def test_a_link_needs_no_key_and_everything_else_does(serve: Serve) -> None:
+async def test_only_links_need_no_key(serve: Serve) -> None:
     async with serve(RenderSurface({})) as (http, engine):
         answer = await http.post("/render?mode=sync", json=FLOW)
         _, key = await engine.authenticator.create_key("a", ["jobs:write"])
@@ -402,14 +406,12 @@ async def test_a_link_needs_no_key_and_everything_else_does(serve: Serve) -> Non
         assert (refused.status_code, list(refused.json())) == (401, ["error"])
         headers = {"X-Api-Key": key}
         mine = await http.post("/render?mode=sync", json=FLOW, headers=headers)
-        # What another tenant has drawn is not given away by being quick.
+        # The cache must not reveal another tenant's pictures.
         assert (mine.status_code, "cached" in mine.json()) == (200, False)
 
 
 @pytest.mark.parametrize("status", [TenantStatus.SUSPENDED, TenantStatus.UNPAID])
-async def test_links_of_a_tenant_that_is_not_active_are_closed(
-    serve: Serve, status: TenantStatus
-) -> None:
+async def test_links_of_an_inactive_tenant_are_404(serve: Serve, status: TenantStatus) -> None:
     async with serve(RenderSurface({})) as (http, engine):
         _, key = await engine.authenticator.create_key("acme", ["jobs:write"])
         drawn = await http.post("/render?mode=sync", json=FLOW, headers={"X-Api-Key": key})
@@ -423,7 +425,7 @@ async def test_links_of_a_tenant_that_is_not_active_are_closed(
         assert (await http.get(url)).status_code == 200
 
 
-async def test_who_guesses_links_is_slowed_down(serve: Serve) -> None:
+async def test_guessing_links_is_rate_limited(serve: Serve) -> None:
     async with serve(RenderSurface({}), works=False) as (http, _):
         answers = [await http.get(f"/d/{number:08}") for number in range(10 * MISSES_PER_MINUTE)]
         refused = [answer for answer in answers if answer.status_code == 429]
@@ -446,13 +448,13 @@ async def test_who_guesses_links_is_slowed_down(serve: Serve) -> None:
         {"RENDER_ENGINE": "crayons"},
     ],
 )
-def test_a_setting_that_makes_no_sense_is_named(environment: dict[str, str]) -> None:
+def test_invalid_setting_is_named(environment: dict[str, str]) -> None:
     [name] = environment
     with pytest.raises(ConfigurationError, match=name):
         RenderSurface(environment)
 
 
-async def test_nobody_has_a_browser_started_where_the_operator_has_not_chosen_it(
+async def test_only_the_operator_can_enable_the_browser(
     serve: Serve,
 ) -> None:
     diagram = {"source": FLOW["source"], "format": "mermaid"}
@@ -465,11 +467,11 @@ async def test_nobody_has_a_browser_started_where_the_operator_has_not_chosen_it
         refused, drawn = found
         assert refused["state"] == "failed"
         assert refused["error"]["code"] == "engine-missing"
-        assert refused["error"]["message"] == "'chromium' is not an engine that is set here"
+        assert refused["error"]["message"] == "the engine 'chromium' is not enabled on this server"
         assert drawn["state"] == "succeeded"
 
 
-async def test_a_fork_with_an_input_of_its_own_chooses_no_engine(serve: Serve) -> None:
+async def test_fork_with_its_own_input_cannot_choose_an_engine(serve: Serve) -> None:
     async with serve(RenderSurface({})) as (http, _):
         public_id = (await http.post("/render", json=FLOW)).json()["jobId"]
         source = (await http.get(f"/v1/jobs/{public_id}?wait=60")).json()

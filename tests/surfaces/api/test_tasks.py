@@ -1,4 +1,4 @@
-"""Commands over HTTP, to the document's letter."""
+"""Commands over HTTP, exactly as specified."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from coatcheck.errors import ConfigurationError
 from coatcheck.surfaces.tasks.surface import TaskSurface
 
 from .conftest import Serve
+from .task_requests import put_task, wait_finished
 
 pytestmark = pytest.mark.anyio
 
@@ -22,20 +23,7 @@ EXECUTION = {"taskId", "executionId", "status", "jobName", "startedAt"}
 RAN = {"exitCode", "stdout", "stderr", "durationMs"}
 
 
-async def put_task(http: httpx2.AsyncClient, command: Any, task_id: str = "task-1") -> str:
-    task = {"id": task_id, "name": f"A task: {task_id}", "command": command}
-    answer = await http.put("/api/tasks", json=task)
-    assert answer.status_code == 200, answer.text
-    return f"/api/tasks/{task_id}/executions"
-
-
-async def ended(http: httpx2.AsyncClient, accepted: httpx2.Response) -> dict[str, Any]:
-    assert accepted.status_code == 202, accepted.text
-    await http.get(f"/v1/jobs/{accepted.json()['executionId']}?wait=60")
-    return dict((await http.get(accepted.headers["Location"])).json())
-
-
-async def test_an_execution_that_is_waited_for(serve: Serve) -> None:  # T01, T02, T11
+async def test_sync_execution_returns_the_outcome(serve: Serve) -> None:  # T01, T02, T11
     async with serve(TaskSurface({})) as (http, _):
         path = await put_task(http, "echo 'Hello, you'")
         answer = await http.put(path)
@@ -50,7 +38,7 @@ async def test_an_execution_that_is_waited_for(serve: Serve) -> None:  # T01, T0
         )
 
 
-async def test_an_execution_that_is_not_waited_for(serve: Serve) -> None:  # T03, T04, T08, T12
+async def test_async_execution_is_polled(serve: Serve) -> None:  # T03, T04, T08, T12
     async with serve(TaskSurface({"EXEC_ASYNC": "true"}), works=False) as (http, _):
         path = await put_task(http, ["echo", "hello"])
         accepted = await http.put(path)
@@ -66,8 +54,8 @@ async def test_an_execution_that_is_not_waited_for(serve: Serve) -> None:  # T03
         assert set(shown) == {*EXECUTION, "elapsedMs"}
         assert {name: shown[name] for name in EXECUTION} == {name: said[name] for name in EXECUTION}
 
-    async with serve(TaskSurface({})) as (http, _):  # a restart lost nothing
-        shown = await ended(http, accepted)
+    async with serve(TaskSurface({})) as (http, _):  # after a restart
+        shown = await wait_finished(http, accepted)
         assert (shown["status"], shown["exitCode"], shown["stdout"]) == ("SUCCEEDED", 0, "hello\n")
         assert set(shown) == {*EXECUTION, *RAN, "completedAt"}  # T05
         began, finished = (
@@ -85,18 +73,18 @@ async def test_an_execution_that_is_not_waited_for(serve: Serve) -> None:  # T03
         (["sleep", "60"], "TIMEOUT", 124, "", ""),
     ],
 )
-async def test_every_way_it_can_go(  # T06
+async def test_every_final_status(  # T06
     serve: Serve, command: list[str], status: str, exit_code: int, stdout: str, stderr: str
 ) -> None:
     async with serve(TaskSurface({"EXEC_MAX_POLL_DURATION_SECONDS": "1"})) as (http, _):
         path = await put_task(http, command)
-        shown = await ended(http, await http.put(f"{path}?async=true"))  # T13, T09
+        shown = await wait_finished(http, await http.put(f"{path}?async=true"))  # T13, T09
         assert (shown["status"], shown["exitCode"]) == (status, exit_code)
         assert shown["stdout"] == stdout
         assert stderr in shown["stderr"]
 
 
-async def test_the_setting_is_overridden_by_the_request(serve: Serve) -> None:  # T13
+async def test_request_overrides_the_async_setting(serve: Serve) -> None:  # T13
     async with serve(TaskSurface({"EXEC_ASYNC": "true"})) as (http, _):
         path = await put_task(http, "true")
         assert (await http.put(f"{path}?async=false")).status_code == 200
@@ -104,7 +92,7 @@ async def test_the_setting_is_overridden_by_the_request(serve: Serve) -> None:  
         assert (await http.put(f"{path}?async=maybe")).status_code == 400
 
 
-async def test_output_is_cut_and_says_so(serve: Serve) -> None:  # T14
+async def test_truncated_output_is_marked(serve: Serve) -> None:  # T14
     async with serve(TaskSurface({})) as (http, _):
         path = await put_task(http, ["seq", "1", "100000"])
         said = (await http.put(path)).json()
@@ -114,7 +102,7 @@ async def test_output_is_cut_and_says_so(serve: Serve) -> None:  # T14
         assert (kept[:6], "cut off" in kept[-80:]) == ("1\n2\n3\n", True)
 
 
-async def test_stdout_is_told_while_it_comes(serve: Serve) -> None:
+async def test_stdout_is_emitted_while_it_arrives(serve: Serve) -> None:
     async with serve(TaskSurface({})) as (http, _):
         path = await put_task(http, ["echo", "live"])
         said = (await http.put(path)).json()
@@ -124,7 +112,7 @@ async def test_stdout_is_told_while_it_comes(serve: Serve) -> None:
         assert "".join(piece["stdout"] for piece in told) == "live\n"
 
 
-async def test_an_execution_that_is_not_there(serve: Serve) -> None:  # T07
+async def test_unknown_execution_is_404_without_a_body(serve: Serve) -> None:  # T07
     async with serve(TaskSurface({}), works=False) as (http, _):
         path = await put_task(http, "true")
         other = await put_task(http, "true", "task-2")
@@ -136,7 +124,7 @@ async def test_an_execution_that_is_not_there(serve: Serve) -> None:  # T07
         assert (unknown.status_code, unknown.json()["status"]) == (404, 404)
 
 
-async def test_tasks_are_kept_found_and_deleted(serve: Serve) -> None:  # T14
+async def test_tasks_are_stored_found_and_deleted(serve: Serve) -> None:  # T14
     async with serve(TaskSurface({}), works=False) as (http, _):
         task = {"id": "t", "name": "Print Hello", "owner": "someone", "command": "echo hello"}
         made = await http.put("/api/tasks", json=task)
@@ -158,7 +146,7 @@ async def test_tasks_are_kept_found_and_deleted(serve: Serve) -> None:  # T14
             assert (await http.request(method, path)).status_code == 404
 
 
-async def test_errors_have_the_shape_of_the_document(serve: Serve) -> None:  # T14
+async def test_errors_have_the_specified_format(serve: Serve) -> None:  # T14
     async with serve(TaskSurface({}), works=False) as (http, _):
         answer = await http.get("/api/tasks/none", headers={"X-Correlation-Id": "c-1"})
         said = answer.json()
@@ -191,7 +179,7 @@ async def test_errors_have_the_shape_of_the_document(serve: Serve) -> None:  # T
         {"name": "", "command": "true"},
     ],
 )
-async def test_a_task_that_makes_no_sense_is_refused(serve: Serve, task: Any) -> None:
+async def test_invalid_task_is_rejected(serve: Serve, task: Any) -> None:
     async with serve(TaskSurface({}), works=False) as (http, _):
         answer = await http.put("/api/tasks", json=task)
         assert answer.status_code == 400, answer.text
@@ -199,7 +187,7 @@ async def test_a_task_that_makes_no_sense_is_refused(serve: Serve, task: Any) ->
         assert (await http.get("/api/tasks")).json() == []
 
 
-async def test_a_command_is_checked_without_being_run(serve: Serve) -> None:  # T14
+async def test_command_is_validated_without_running(serve: Serve) -> None:  # T14
     async with serve(TaskSurface({}), works=False) as (http, _):
 
         async def check(command: Any) -> httpx2.Response:
@@ -214,7 +202,7 @@ async def test_a_command_is_checked_without_being_run(serve: Serve) -> None:  # 
         assert (await check(1)).status_code == 400
 
 
-async def test_the_policy_holds_when_it_is_run_too(serve: Serve, tmp_path: Path) -> None:  # T14
+async def test_policy_applies_when_a_task_runs(serve: Serve, tmp_path: Path) -> None:  # T14
     policy = tmp_path / "policy.toml"
     policy.write_text('allow = ["echo"]\n')
     environment = {"EXEC_POLICY_FILE": str(policy)}
@@ -225,12 +213,12 @@ async def test_the_policy_holds_when_it_is_run_too(serve: Serve, tmp_path: Path)
         refused = await http.put(f"{path}?async=true")
         assert (refused.status_code, "no rule" in refused.json()["message"]) == (400, True)
     async with serve(TaskSurface(environment)) as (http, _):
-        shown = await ended(http, waiting)
+        shown = await wait_finished(http, waiting)
         assert (shown["status"], shown["exitCode"]) == ("FAILED", None)
         assert "no rule" in shown["stderr"]
 
 
-async def test_a_cancelled_execution_has_failed(serve: Serve) -> None:
+async def test_cancelled_execution_is_failed(serve: Serve) -> None:
     async with serve(TaskSurface({}), works=False) as (http, _):
         path = await put_task(http, "true")
         accepted = await http.put(f"{path}?async=true")
@@ -239,7 +227,7 @@ async def test_a_cancelled_execution_has_failed(serve: Serve) -> None:
         assert (shown["status"], shown["stderr"]) == ("FAILED", "cancelled")
 
 
-async def test_tenants_do_not_see_each_others_tasks(serve: Serve) -> None:
+async def test_tenants_are_isolated(serve: Serve) -> None:
     async with serve(TaskSurface({}), works=False) as (http, engine):
         mine, other = [
             {"X-Api-Key": (await engine.authenticator.create_key(tenant, scopes))[1]}
@@ -263,7 +251,7 @@ async def test_tenants_do_not_see_each_others_tasks(serve: Serve) -> None:
         {"EXEC_POLICY_FILE": "/no/such/file"},
     ],
 )
-def test_a_setting_that_makes_no_sense_is_named(environment: dict[str, str]) -> None:
+def test_invalid_setting_is_named(environment: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=r"EXEC_|K8S_|policy"):
         TaskSurface(environment)
 
@@ -278,7 +266,7 @@ def test_a_setting_that_makes_no_sense_is_named(environment: dict[str, str]) -> 
     ],
     ids=["nothing", "no name", "too much", "no time"],
 )
-async def test_a_command_that_is_none_is_refused_as_a_job_too(
+async def test_invalid_command_is_rejected_as_a_job(
     serve: Serve, wrong: dict[str, Any], pointer: str
 ) -> None:
     async with serve(TaskSurface({}), works=False) as (http, _):
@@ -288,7 +276,7 @@ async def test_a_command_that_is_none_is_refused_as_a_job_too(
         assert [error["pointer"] for error in answer.json()["errors"]] == [f"/input{pointer}"]
 
 
-async def test_a_command_whose_worker_is_stopped_is_not_run_again(  # T: no retry
+async def test_command_of_a_stopped_worker_is_not_retried(  # T: no retry
     serve: Serve, tmp_path: Path
 ) -> None:
     async with serve(TaskSurface({})) as (http, engine):
@@ -299,11 +287,11 @@ async def test_a_command_whose_worker_is_stopped_is_not_run_again(  # T: no retr
             while (await engine.get(job_id)).state != "running":  # noqa: ASYNC110 - no signal
                 await asyncio.sleep(0.01)
     async with serve(TaskSurface({})) as (http, engine):
-        shown = await ended(http, accepted)
+        shown = await wait_finished(http, accepted)
         assert (shown["status"], (await engine.get(job_id)).reason) == ("FAILED", "lost")
 
 
-async def test_what_the_policy_denies_is_neither_kept_nor_run(serve: Serve) -> None:  # T14
+async def test_denied_command_is_neither_stored_nor_run(serve: Serve) -> None:  # T14
     async with serve(TaskSurface({})) as (http, engine):
         evil = {"id": "evil", "name": "Evil", "command": "rm -rf /"}
         assert (await http.put("/api/tasks", json=evil)).status_code == 400
@@ -337,8 +325,8 @@ async def test_tasks_are_listed_in_pages(serve: Serve) -> None:  # T14
             assert (await http.get(f"/api/tasks?{query}")).status_code == 400, query
 
 
-async def test_a_task_carries_its_executions(serve: Serve) -> None:  # T14
-    """Its newest ones, the oldest of them first; in lists without what they have written."""
+async def test_task_includes_its_executions(serve: Serve) -> None:  # T14
+    """A task shows its newest executions, oldest first; in lists, without their output."""
     async with serve(TaskSurface({})) as (http, _):
         path = await put_task(http, ["echo", "hello"])
         ran = [(await http.put(path)).json()["executionId"] for _ in range(12)]
@@ -360,7 +348,7 @@ async def test_a_task_carries_its_executions(serve: Serve) -> None:  # T14
 WRITABLE = {"id": "task-1", "name": "A task: task-1"}
 
 
-async def test_who_may_only_write_does_not_read_executions(serve: Serve) -> None:
+async def test_write_only_key_does_not_see_executions(serve: Serve) -> None:
     async with serve(TaskSurface({}), works=False) as (http, engine):
         keys = {
             scope: {"X-Api-Key": (await engine.authenticator.create_key("a", [scope]))[1]}
@@ -374,8 +362,8 @@ async def test_who_may_only_write_does_not_read_executions(serve: Serve) -> None
             assert len(answer.json()["taskExecutions"]) == executions
 
 
-async def test_jobs_of_others_are_no_executions_of_a_task(serve: Serve) -> None:
-    """A label alone does not make an execution of a job."""
+async def test_other_jobs_with_the_label_are_not_executions(serve: Serve) -> None:
+    """A label alone does not make a job an execution."""
     async with serve(TaskSurface({}), works=False) as (http, _):
         await put_task(http, "true")
         asked = {"kind": "command", "input": {"argv": ["true"], "seconds": 5}}
@@ -383,7 +371,7 @@ async def test_jobs_of_others_are_no_executions_of_a_task(serve: Serve) -> None:
         assert (await http.get("/api/tasks/task-1")).json()["taskExecutions"] == []
 
 
-async def test_a_task_has_a_largest_size(serve: Serve) -> None:
+async def test_task_size_is_limited(serve: Serve) -> None:
     async with serve(TaskSurface({}), works=False) as (http, _):
         large = {"name": "x", "command": ["echo", "x" * 20_000]}
         assert (await http.put("/api/tasks", json=large)).status_code == 400
@@ -411,8 +399,8 @@ COLLECTION: list[tuple[str, str, Any, int]] = [
 ]
 
 
-async def test_the_published_collection_of_requests(serve: Serve) -> None:  # T14
-    """The requests that clients of this API are published with, and the answers they expect."""
+async def test_published_example_requests(serve: Serve) -> None:  # T14
+    """The published example requests of this API, with their expected responses."""
     async with serve(TaskSurface({})) as (http, _):
         for method, path, body, expected in COLLECTION:
             answer = await http.request(method, path, json=body)

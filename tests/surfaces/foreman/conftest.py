@@ -56,7 +56,7 @@ class Foreman:
             await client.close()  # type: ignore[no-untyped-call]
 
     async def submit(self, model: str = "tiny", **fields: Any) -> str:
-        """Hand a chat in."""
+        """Submit a chat."""
         answer = await self.http.post("/jobs", json={"model": model, "messages": HELLO, **fields})
         assert answer.status_code == 202, answer.text
         assert set(answer.json()) == {"job_id"}
@@ -68,13 +68,13 @@ class Foreman:
         return dict(answer.json())
 
     async def ended(self, job_id: str) -> dict[str, Any]:
-        """Show a job when it has ended."""
+        """Wait until a job is finished, and return it."""
         job = await self.engine.wait(job_id, 60)
         assert job.state.is_terminal, job
         return await self.show(job_id)
 
     async def until(self, job_id: str, holds: Callable[[Job], bool]) -> Job:
-        """Wait until something holds for a job."""
+        """Wait until a condition holds for a job."""
         async with asyncio.timeout(60):
             job = await self.engine.get(job_id)
             while not holds(job):
@@ -85,7 +85,7 @@ class Foreman:
 
     @contextlib.asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
-        """Have a worker, for a while."""
+        """Run a worker within the block."""
         stop, ready = asyncio.Event(), asyncio.Event()
         worker = Worker(self.engine, self._settings, new_loop=new_event_loop)
         running = asyncio.create_task(worker.run(stop, ready.set))
@@ -102,7 +102,7 @@ Serve = Callable[..., AbstractAsyncContextManager[Foreman]]
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Serve:
-    """Serve the queue before the Ollama at these addresses, with a worker unless told."""
+    """Serve the queue in front of these Ollama servers, with a worker unless `works` is False."""
 
     @contextlib.asynccontextmanager
     async def serving(*urls: str, works: bool = True, **set_to: str) -> AsyncIterator[Foreman]:

@@ -1,6 +1,6 @@
-"""An upstream with faults: it has a model, and answers calls for it as a test wants.
+"""A faulty upstream: it has one model, and a test decides how it responds.
 
-What it is to answer is bytes, with or without an end, or that it stops listening altogether.
+It sends bytes, breaks the connection, stalls, or stops listening altogether.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Cut(NamedTuple):
 
 
 class Stall(NamedTuple):
-    """Nothing more comes after these bytes, for as long as somebody listens."""
+    """Nothing is sent after these bytes while the connection is open."""
 
     content: bytes = b""
 
@@ -31,20 +31,20 @@ Answer = Callable[[dict[str, Any]], bytes | Cut | Stall]
 
 
 def answering(status: int, content: bytes, media_type: str = "application/json") -> bytes:
-    """Write a complete answer."""
+    """Return a complete response."""
     head = f"HTTP/1.1 {status} X\r\nContent-Type: {media_type}\r\n"
     return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
 
 
 def streaming(*lines: dict[str, Any], media_type: str = "application/x-ndjson") -> bytes:
-    """Write the beginning of an answer that comes in pieces."""
+    """Return the start of a chunked response."""
     head = f"HTTP/1.1 200 X\r\nContent-Type: {media_type}\r\nTransfer-Encoding: chunked\r\n\r\n"
     pieces = [json.dumps(line).encode() + b"\n" for line in lines]
     return head.encode() + b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in pieces)
 
 
 class Faulty:
-    """It counts its calls, and says when a connection that it stalled on was closed."""
+    """Records its calls, and when a stalled connection was closed."""
 
     def __init__(self, answer: Answer, probes: bytes = TINY) -> None:
         self.answer = answer
@@ -62,13 +62,13 @@ class Faulty:
         return f"http://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        """Listen, at the port it had before."""
+        """Listen, on the same port as before."""
         bound = socket.create_server(("127.0.0.1", self.port))
         self.port = bound.getsockname()[1]
         self._server = await asyncio.start_server(self._serve, sock=bound)
 
     async def stop(self) -> None:
-        """Be away: connections are refused, and those that are open break."""
+        """Refuse connections, and break the open ones."""
         assert self._server is not None
         self._server.close()
         for writer in list(self._writers):

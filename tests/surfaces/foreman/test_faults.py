@@ -43,16 +43,16 @@ FAILS = answering(500, b'{"error":"llama runner process has terminated"}')
 async def before(
     serve: Serve, answer: Answer, probes: bytes = TINY, **set_to: str
 ) -> AsyncIterator[tuple[Faulty, Foreman]]:
-    """Serve the queue before an upstream with faults."""
+    """Serve the queue in front of a faulty upstream."""
     async with faulty(answer, probes) as upstream, serve(upstream.url, **set_to) as foreman:
         yield upstream, foreman
 
 
-# --- away
+# --- unreachable
 
 
 async def test_job_waits_for_an_unreachable_target(serve: Serve) -> None:  # F05, F17
-    """No attempt is used up, and it goes on by itself when the lid opens."""
+    """No attempt is used, and the job runs when the target is back."""
     async with faulty(lambda _: GOOD) as upstream:
         await upstream.stop()
         async with serve(upstream.url, poll_interval="100ms", max_attempts="1") as foreman:
@@ -107,7 +107,7 @@ async def test_target_that_is_not_ollama_is_unreachable(serve: Serve) -> None:
 
 
 async def test_silent_target_breaks_the_call(serve: Serve) -> None:
-    """It was asked, and says nothing more; when it is back it is asked again."""
+    """The call is retried when the target is back."""
     sleeps: list[bytes | Stall] = [Stall(), GOOD]
     async with before(serve, lambda _: sleeps.pop(0), poll_interval="100ms") as both:
         upstream, foreman = both
@@ -116,7 +116,7 @@ async def test_silent_target_breaks_the_call(serve: Serve) -> None:
         await foreman.until(job_id, lambda job: job.phase == "working")
         upstream.probes = b"zzz"
         job = await foreman.until(job_id, lambda job: job.state is State.QUEUED)
-        # Of the job as it was then: it is tried again by itself, and finds the target away.
+        # At this moment; a further attempt finds the target unreachable.
         assert job.error is not None
         assert "stopped responding" in job.error.message
         upstream.probes = json.dumps({"models": [{"name": "tiny:latest"}]}).encode()
@@ -151,7 +151,7 @@ async def test_failed_call_is_retried(serve: Serve) -> None:
 
 
 async def test_broken_stream_is_visible_and_not_retried(serve: Serve) -> None:
-    """After the first byte nothing is tried again."""
+    """There is no retry after the first byte."""
     async with before(serve, lambda _: Stall(streaming(WORD))) as both:
         upstream, foreman = both
         stream = await foreman.client.chat("tiny", HELLO, stream=True)
@@ -200,12 +200,12 @@ async def test_job_timeout_limits_an_attempt(serve: Serve) -> None:
         assert raised.value.status_code == 504
 
 
-# --- hanging up
+# --- disconnects
 
 
 @pytest.mark.parametrize("on_hangup", ["continue", "cancel"])
 async def test_disconnect_during_a_stream(serve: Serve, upstream: Ollama, on_hangup: str) -> None:
-    """The job goes on or not, as it is set; the connection to the target never stays open."""
+    """The job continues or not; the connection to the target never stays open."""
     async with serve(upstream.url, on_hangup=on_hangup) as foreman:
         upstream.speaking.shut()
         body = {"model": "tiny", "messages": HELLO}
@@ -224,7 +224,7 @@ async def test_disconnect_during_a_stream(serve: Serve, upstream: Ollama, on_han
             assert (shown["state"], shown["result"]["eval_count"]) == ("done", 8)
             await upstream.closed.wait()
         assert upstream.open == 0
-        assert (await foreman.client.chat("tiny", HELLO)).done  # the seat is free
+        assert (await foreman.client.chat("tiny", HELLO)).done  # the slot is free
 
 
 @pytest.mark.parametrize("on_hangup", ["continue", "cancel"])

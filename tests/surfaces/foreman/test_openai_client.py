@@ -24,7 +24,7 @@ async def foreman(serve: Serve, upstream: Ollama) -> AsyncIterator[Foreman]:
 
 @pytest.fixture
 async def client(foreman: Foreman) -> AsyncIterator[openai.AsyncOpenAI]:
-    # It has to have a key; that of a server without keys is as good as any.
+    # The client needs a key; a server without keys accepts any.
     async with openai.AsyncOpenAI(
         base_url=f"{foreman.url}/v1", api_key="ollama", max_retries=0
     ) as found:
@@ -41,9 +41,9 @@ async def test_chat_goes_through_the_queue(
     said = [chunk.choices[0].delta.content or "" async for chunk in stream]
     assert whole.choices[0].message.content == "".join(said)
     assert len([word for word in said if word]) == 6
-    assert "keep_alive" not in upstream.generated[0]  # which is no word of theirs
+    assert "keep_alive" not in upstream.generated[0]  # not part of the OpenAI format
     jobs = (await foreman.http.get("/v1/jobs?kind=ollama")).json()["jobs"]
-    # A caller has the end of an answer before it is written down.
+    # A caller gets the end of a response before it is stored.
     shown = [await foreman.ended(job["id"]) for job in jobs]
     assert [each["state"] for each in shown] == ["done"] * 2
     texts = [each["result"]["choices"][0]["message"]["content"] for each in shown]

@@ -28,7 +28,7 @@ LOST_SOON = {"COATCHECK_LEASE_S": "2", "COATCHECK_SWEEP_S": "0.5"}
 
 @contextlib.asynccontextmanager
 async def served(folder: Path, upstream: Ollama, **settings: str) -> AsyncIterator[Running]:
-    """Serve without an app, beside this loop, on which the upstream is."""
+    """Run a server without an app; the upstream is on this loop."""
     environment = {"FOREMAN_OLLAMA_URL": upstream.url, **LOST_SOON, **settings}
     with running("serve", "--port", "0", folder=folder, **environment) as server:
         await asyncio.to_thread(server.stderr.wait_for, "worker started")
@@ -67,8 +67,8 @@ async def test_stream_crosses_processes(tmp_path: Path, upstream: Ollama) -> Non
 async def test_killed_worker_requeues_jobs_and_breaks_streams(
     tmp_path: Path, upstream: Ollama
 ) -> None:
-    """A job that nobody listens to is done by the next worker, at the seat that is free again; who
-    had heard the beginning of an answer sees that it broke off.
+    """The next worker runs a job without a caller, in the slot that is free again. A caller with a
+    partial response sees that it broke.
     """
     async with (
         served(tmp_path, upstream) as server,
@@ -109,8 +109,8 @@ async def test_two_worker_processes_share_the_slots(tmp_path: Path, upstream: Ol
 
 
 async def test_surface_is_enabled_by_configuration(tmp_path: Path, upstream: Ollama) -> None:
-    """In the environment or in the config file; else its paths are not there, and `/healthz` is as
-    it was.
+    """By the environment or the config file; otherwise its paths do not exist, and `/healthz` is
+    unchanged.
     """
     config = tmp_path / "foreman.toml"
     config.write_text(f'[foreman]\nollama_url = ["{upstream.url}"]\nmax_attempts = 2\n')
@@ -139,7 +139,7 @@ async def test_doctor_reports_the_targets(tmp_path: Path, upstream: Ollama) -> N
     [away] = [message for level, message in said if level == "warning" and "Ollama" in message]
     assert away.startswith("Ollama at 127.0.0.1:1 cannot be reached: ")
     plain = of_area(await asyncio.to_thread(diagnose, tmp_path), "parts")
-    assert any("foreman is left out" in message for _, message in plain)
+    assert any("foreman is not available" in message for _, message in plain)
 
 
 async def test_demo_calls_a_model(tmp_path: Path, upstream: Ollama) -> None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_one_job_runs_at_a_time(serve: Serve, upstream: Ollama) -> None:  # F15
-    """However many ask, and however many workers there are."""
+    """However many callers and workers there are."""
     async with serve(upstream.url) as foreman, foreman.working():
         chats = [foreman.client.chat("tiny", HELLO) for _ in range(6)]
         jobs = [await foreman.submit() for _ in range(6)]
@@ -56,7 +56,7 @@ async def test_loaded_model_runs_first(serve: Serve, upstream: Ollama) -> None: 
 async def test_old_job_is_not_starved_by_the_loaded_model(
     serve: Serve, upstream: Ollama
 ) -> None:  # F15
-    """A job that is older by more than the head start comes first, whatever is loaded."""
+    """A job that is older by more than the head start runs first, whatever is loaded."""
     async with serve(upstream.url, works=False, head_start="1ms") as foreman:
         async with foreman.working():
             await foreman.client.chat("tiny", HELLO)
@@ -102,7 +102,7 @@ async def test_job_runs_on_a_target_with_its_model(serve: Serve) -> None:
         ]
         assert [each.model for each in (await client.ps()).models] == ["big:latest"]
         assert (await client.show("big")).capabilities
-        # Where it is busy, the job waits there, and another has the free target meanwhile.
+        # If its target is busy, the job waits, and another job uses the free target.
         two.speaking.shut()
         first, second = await foreman.submit("big"), await foreman.submit("big")
         await two.speaking.reached.wait()
@@ -148,6 +148,6 @@ async def test_state_is_loading_while_a_model_loads(serve: Serve, upstream: Olla
         upstream.speaking.open()
         assert (await foreman.ended(job_id))["state"] == "done"
         paths = [path for path, _ in upstream.asked]
-        assert paths == ["/api/generate", "/api/chat"]  # it is loaded by a call of our own
+        assert paths == ["/api/generate", "/api/chat"]  # the model is loaded by a separate call
         await foreman.client.chat("tiny", HELLO)
         assert len(upstream.asked) == 3  # and not again

@@ -19,7 +19,7 @@ from tests.surfaces.foreman.ollama_process import OllamaProcess
 pytestmark = pytest.mark.anyio
 
 MAX_ATTEMPTS = "2"
-NAPS = 5
+OUTAGES = 5
 
 
 @contextlib.contextmanager
@@ -44,13 +44,13 @@ async def back_in_queue(foreman: Foreman, job_id: str) -> Job:
 
 @pytest.mark.parametrize("phase", ["loading", "working"])
 async def test_target_outages_never_fail_a_job(serve: Serve, phase: str) -> None:  # F05
-    """The target dies in the middle of every call but the last, more often than a job is tried."""
+    """The target dies during every call but the last, more often than the job has attempts."""
     port, resident = free_port(), phase == "working"
     async with serve(
         f"http://127.0.0.1:{port}", poll_interval="100ms", max_attempts=MAX_ATTEMPTS
     ) as foreman:
         job_id = await foreman.submit()
-        for _ in range(NAPS):
+        for _ in range(OUTAGES):
             with upstream_process(port, stalls=1, resident=resident) as process:
                 await process.expect("ready")
                 await process.expect("called")
@@ -65,16 +65,16 @@ async def test_target_outages_never_fail_a_job(serve: Serve, phase: str) -> None
 async def test_sleeping_target_does_not_use_attempts(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # F05
-    """It keeps its connections while it is paused, and answers nothing."""
+    """A paused target keeps its connections and answers nothing."""
     monkeypatch.setattr(targets, "PROBE_S", 0.5)
     port = free_port()
-    with upstream_process(port, stalls=NAPS) as process:
+    with upstream_process(port, stalls=OUTAGES) as process:
         await process.expect("ready")
         async with serve(
             f"http://127.0.0.1:{port}", poll_interval="100ms", max_attempts=MAX_ATTEMPTS
         ) as foreman:
             job_id = await foreman.submit()
-            for _ in range(NAPS):
+            for _ in range(OUTAGES):
                 await process.expect("called")
                 await foreman.until(job_id, lambda job: job.phase == "working")
                 process.send(signal.SIGSTOP)
@@ -88,7 +88,7 @@ async def test_sleeping_target_does_not_use_attempts(
     "answer", [Cut(b""), Cut(b"HTTP/1.1 200 X\r\n"), Cut(streaming({"done": False}))]
 )
 async def test_job_that_breaks_its_own_call_fails(serve: Serve, answer: Cut) -> None:  # F06
-    """The target answers as soon as the call has broken off: the attempts count."""
+    """The target answers a probe right after the call broke: the attempts count."""
     async with (
         faulty(lambda _: answer) as upstream,
         serve(upstream.url, poll_interval="100ms", max_attempts="3") as foreman,
@@ -101,7 +101,7 @@ async def test_job_that_breaks_its_own_call_fails(serve: Serve, answer: Cut) -> 
 async def test_timeout_of_a_sleeping_target_does_not_count(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The attempt's own timeout may run out before the target is missed."""
+    """The attempt's timeout may come before failed probes."""
     monkeypatch.setattr(targets, "PROBE_S", 0.5)
     port = free_port()
     with upstream_process(port, stalls=1) as process:

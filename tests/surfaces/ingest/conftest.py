@@ -1,4 +1,4 @@
-"""The surface on each store, with an embedder that counts."""
+"""The surface on each store, with a counting embedder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coatcheck.ids import UlidGenerator
 from coatcheck.settings import Settings
 
 from .embedding_server import EmbeddingServer
-from .serving import Ingest, ingest_at
+from .ingest_server import Ingest, ingest_at
 
 new_id = UlidGenerator()
 
@@ -28,7 +28,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def embedder(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
-    """Who embeds here."""
+    """A local embedding endpoint."""
     with EmbeddingServer() as server:
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
@@ -59,7 +59,7 @@ async def ingest(serve: Serve) -> AsyncIterator[Ingest]:
 def on_each_store(
     request: pytest.FixtureRequest, settings: Settings, tmp_path: Path, embedder: EmbeddingServer
 ) -> Iterator[Serve]:
-    """Serve on SQLite, and on PostgreSQL."""
+    """Serve on SQLite and on PostgreSQL."""
     dsn, schema = "", f"ingest_{new_id().lower()}"
     if request.param == "postgres":
         dsn = request.getfixturevalue("dsn")

@@ -1,6 +1,6 @@
-"""An endpoint that embeds as OpenAI's does, and remembers what it was asked.
+"""A local OpenAI-compatible embedding endpoint that records its requests.
 
-The vector of a text is made of its words, so that texts with the same words are near each other.
+The vector of a text depends only on its words, so texts with the same words are near each other.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ DIMENSIONS = 48
 
 
 class EmbeddingServer:
-    """A server on a thread of this process, on a free port of this machine."""
+    """A server on a thread of this process, on a free local port."""
 
     def __init__(self) -> None:
-        self.calls: list[list[str]] = []  # as they came, answered or not
+        self.calls: list[list[str]] = []  # in order of arrival, with or without a response
         self.on_call: Callable[[list[str]], None] = lambda texts: None
         self.down = False
         self._lock = threading.Lock()
@@ -42,7 +42,7 @@ class EmbeddingServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a server of ours is told of it."""
+        """The environment variables that point a Coatcheck server to this endpoint."""
         return {
             "INGEST_EMBEDDER": "openai",
             "INGEST_EMBED_URL": f"http://127.0.0.1:{self._http.server_address[1]}",
@@ -50,7 +50,7 @@ class EmbeddingServer:
         }
 
     def times_embedded(self, marker: str) -> list[int]:
-        """Return how often each text with a marker was asked for, in the order of the first."""
+        """Return how often each text with a marker was requested, in order of first request."""
         counted: dict[str, int] = {}
         for call in self.calls:
             for text in call:
@@ -59,7 +59,7 @@ class EmbeddingServer:
         return list(counted.values())
 
     def answer(self, texts: list[str]) -> tuple[int, Any]:
-        """Embed."""
+        """Embed texts."""
         with self._lock:
             self.calls.append(texts)
         self.on_call(texts)
@@ -90,7 +90,7 @@ class EmbeddingServer:
                     self.end_headers()
                     self.wfile.write(body)
                 except OSError:
-                    self.close_connection = True  # whoever asked is gone
+                    self.close_connection = True  # the client is gone
 
             def log_message(self, *_: object) -> None: ...
 
@@ -98,7 +98,7 @@ class EmbeddingServer:
 
 
 def vector_of(text: str) -> list[float]:
-    """Return the same vector for the same words."""
+    """Return equal vectors for equal words."""
     vector = [0.0] * DIMENSIONS
     for word in text.lower().split():
         digest = hashlib.sha256(word.encode()).digest()

@@ -1,4 +1,4 @@
-"""A job that may run in a thread as well as in a process of its own."""
+"""A job that can run in a thread or in a process of its own."""
 
 from __future__ import annotations
 

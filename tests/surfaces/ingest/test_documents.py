@@ -1,4 +1,4 @@
-"""A document from the request that brings it to the search that finds it."""
+"""A document from its submission to its search results."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import pytest
 from coatcheck.model.event import EventType
 from coatcheck.settings import Settings
 from coatcheck.store.base import JobFilter
-from coatcheck.surfaces.ingest.intake import SMALL_IN_ALL
+from coatcheck.surfaces.ingest.submit import MAX_INLINE_TOTAL
 from tests.http.problems import read_problem
 
 from .conftest import Serve
 from .embedding_server import EmbeddingServer
-from .serving import Ingest, ingest_at
+from .ingest_server import Ingest, ingest_at
 from .texts import long_text
 
 pytestmark = pytest.mark.anyio
@@ -39,14 +39,14 @@ Bake it at two hundred and thirty degrees until the crust sings.
 """
 
 
-async def test_a_file_becomes_passages_that_are_found(  # I02, I06, I07
+async def test_ingested_file_is_found(  # I02, I06, I07
     on_each_store: Serve, embedder: EmbeddingServer
 ) -> None:
     async with on_each_store() as ingest:
         answer = await ingest.send(("recipes/bread.md", RECIPES.encode()), collection="kitchen")
         assert answer.status_code == 202
         assert answer.headers["retry-after"]
-        job = await ingest.ended(answer)
+        job = await ingest.finished(answer)
         result = job["result"]
         assert (result["name"], result["title"], result["format"]) == (
             "recipes/bread.md",
@@ -80,7 +80,7 @@ async def test_a_file_becomes_passages_that_are_found(  # I02, I06, I07
     ],
     ids=["a text", "another encoding", "a zero", "just small", "not small", "nothing"],
 )
-async def test_a_small_text_goes_with_its_job_and_all_else_as_an_upload(
+async def test_small_texts_are_inline_and_other_files_uploads(
     serve: Serve, content: bytes, is_upload: bool
 ) -> None:
     async with serve(works=False) as ingest:
@@ -93,7 +93,7 @@ async def test_a_small_text_goes_with_its_job_and_all_else_as_an_upload(
         assert asked["text"].encode() == content
 
 
-async def test_of_many_small_texts_not_all_are_held_in_memory(serve: Serve) -> None:
+async def test_inline_texts_of_a_form_are_limited(serve: Serve) -> None:
     text = b"Flour and water. " * 1900
     files = [(f"{number}.md", text) for number in range(40)]
     async with serve(works=False) as ingest:
@@ -104,19 +104,19 @@ async def test_of_many_small_texts_not_all_are_held_in_memory(serve: Serve) -> N
             await ingest.engine.store.files.list_uploads("default", job.id) for job in family
         ]
     assert len(family) == 40
-    assert sum(map(len, uploads)) == 40 - SMALL_IN_ALL // len(text)
+    assert sum(map(len, uploads)) == 40 - MAX_INLINE_TOTAL // len(text)
 
 
-async def test_a_document_is_the_same_whichever_way_it_came(ingest: Ingest) -> None:
-    first = await ingest.bring("bread.md", RECIPES)
+async def test_document_is_the_same_from_every_source(ingest: Ingest) -> None:
+    first = await ingest.ingest_file("bread.md", RECIPES)
     told = {"text": RECIPES, "name": "bread.md"}
-    again = (await ingest.ended(await ingest.http.post("/v1/ingest", json=told)))["result"]
+    again = (await ingest.finished(await ingest.http.post("/v1/ingest", json=told)))["result"]
     assert again["unchanged"]
     assert again["sha256"] == first["sha256"] == hashlib.sha256(RECIPES.encode()).hexdigest()
     assert again["size"] == first["size"] == len(RECIPES.encode())
 
 
-async def test_a_text_and_what_is_said_of_it(ingest: Ingest) -> None:
+async def test_text_with_metadata(ingest: Ingest) -> None:
     for year in ("2025", "2026"):
         asked = {
             "text": f"The yearly report about otters, of {year}.",
@@ -124,7 +124,7 @@ async def test_a_text_and_what_is_said_of_it(ingest: Ingest) -> None:
             "collection": "reports",
             "metadata": {"year": year, "kind": "yearly"},
         }
-        job = await ingest.ended(await ingest.http.post("/v1/ingest", json=asked))
+        job = await ingest.finished(await ingest.http.post("/v1/ingest", json=asked))
         assert job["state"] == "succeeded", job
     found = await ingest.search("otters", "reports", filter="year:2026")
     assert [each["document"]["name"] for each in found] == ["otters 2026"]
@@ -132,24 +132,28 @@ async def test_a_text_and_what_is_said_of_it(ingest: Ingest) -> None:
     assert both == []
 
 
-async def test_a_text_without_a_name_is_the_same_document_again(ingest: Ingest) -> None:
-    first = await ingest.ended(await ingest.http.post("/v1/ingest", json={"text": "One and two."}))
-    again = await ingest.ended(await ingest.http.post("/v1/ingest", json={"text": "One and two."}))
+async def test_unnamed_text_keeps_its_document(ingest: Ingest) -> None:
+    first = await ingest.finished(
+        await ingest.http.post("/v1/ingest", json={"text": "One and two."})
+    )
+    again = await ingest.finished(
+        await ingest.http.post("/v1/ingest", json={"text": "One and two."})
+    )
     assert first["result"]["document_id"] == again["result"]["document_id"]
     assert again["result"]["unchanged"] is True
 
 
-async def test_the_same_bytes_cost_nothing(  # I05
+async def test_unchanged_document_is_not_embedded_again(  # I05
     ingest: Ingest, embedder: EmbeddingServer
 ) -> None:
-    await ingest.bring("a.md", RECIPES)
+    await ingest.ingest_file("a.md", RECIPES)
     calls = len(embedder.calls)
     answer = await ingest.send(("a.md", RECIPES.encode()), metadata={"shelf": "3"})
-    job = await ingest.ended(answer)
+    job = await ingest.finished(answer)
     assert (job["result"]["unchanged"], job["result"]["passages"]) == (True, 1)
     assert await ingest.steps(job) == ["compare"]
     assert len(embedder.calls) == calls
-    assert len(await ingest.search("crust", filter="shelf:3")) == 1, "what is said of it is new"
+    assert len(await ingest.search("crust", filter="shelf:3")) == 1, "the metadata is updated"
     card = (await ingest.http.get(f"/v1/jobs/{job['id']}/card")).json()
     assert (card["percent"], [line["state"] for line in card["steps"]]) == (
         100,
@@ -157,11 +161,11 @@ async def test_the_same_bytes_cost_nothing(  # I05
     )
 
 
-async def test_a_changed_document_replaces_the_old_one_and_nobody_sees_half(
+async def test_changed_document_replaces_the_old_one_atomically(
     on_each_store: Serve,
 ) -> None:
     async with on_each_store() as ingest:
-        before = await ingest.bring("a.md", long_text("before", 70))
+        before = await ingest.ingest_file("a.md", long_text("before", 70))
         seen: list[set[str]] = []
         done = asyncio.Event()
 
@@ -172,21 +176,21 @@ async def test_a_changed_document_replaces_the_old_one_and_nobody_sees_half(
                 assert len(found) == 70
 
         looking = asyncio.create_task(look())
-        after = await ingest.bring("a.md", long_text("after", 70))
+        after = await ingest.ingest_file("a.md", long_text("after", 70))
         done.set()
         await looking
         assert after["document_id"] == before["document_id"]
-        assert all(len(each) == 1 for each in seen), "either or, and never both"
+        assert all(len(each) == 1 for each in seen), "always exactly one version"
         assert seen[0] == {"before"}
         found = await ingest.search("before after stands", mode="text", k=100)
         assert all("after" in each["text"] for each in found)
 
 
-async def test_replaying_a_finished_job_takes_no_steps(  # I05
+async def test_replaying_a_finished_job_runs_no_steps(  # I05
     ingest: Ingest, embedder: EmbeddingServer
 ) -> None:
     answer = await ingest.send(("a.md", RECIPES.encode()), headers={"Idempotency-Key": "k"})
-    job = await ingest.ended(answer)
+    job = await ingest.finished(answer)
     calls = len(embedder.calls)
     events = await ingest.engine.events(job["id"])
     steps = [each for each in events if each.type is EventType.STEP]
@@ -207,7 +211,7 @@ async def test_replaying_a_finished_job_takes_no_steps(  # I05
 
 
 async def uploads_left(ingest: Ingest) -> int:
-    """Count the uploads that no job has taken over."""
+    """Count the uploads that no job owns."""
     database = ingest.settings.database.removeprefix("sqlite:///")
     connection = apsw.Connection(database)
     try:
@@ -217,7 +221,7 @@ async def uploads_left(ingest: Ingest) -> int:
         connection.close()
 
 
-async def test_waiting_for_it_in_the_same_request(ingest: Ingest) -> None:
+async def test_request_can_wait_for_the_result(ingest: Ingest) -> None:
     answer = await ingest.http.post(
         "/v1/ingest", json={"text": "Patience."}, headers={"Prefer": "wait=60"}, timeout=90
     )
@@ -225,14 +229,14 @@ async def test_waiting_for_it_in_the_same_request(ingest: Ingest) -> None:
     assert answer.headers["preference-applied"] == "wait=60"
 
 
-async def test_a_fork_brings_the_document_in_again_and_embeds_nothing_again(
+async def test_fork_ingests_again_without_embedding(
     on_each_store: Serve, embedder: EmbeddingServer
 ) -> None:
     async with on_each_store() as ingest:
         text = long_text("otter", 70)
-        job = await ingest.ended(await ingest.send(("a.md", text.encode())))
+        job = await ingest.finished(await ingest.send(("a.md", text.encode())))
         fork = await ingest.http.post(f"/v1/jobs/{job['id']}/fork", json={"from_step": "publish"})
-        forked = await ingest.ended(fork)
+        forked = await ingest.finished(fork)
         assert forked["state"] == "succeeded", forked
         assert (forked["result"]["passages"], forked["result"]["superseded"]) == (70, False)
         for mode in ("text", "vector"):
@@ -242,24 +246,22 @@ async def test_a_fork_brings_the_document_in_again_and_embeds_nothing_again(
         assert passages == [1] * 70
 
 
-async def test_a_file_that_cannot_be_read_says_why(ingest: Ingest) -> None:
+async def test_unreadable_file_fails_with_a_reason(ingest: Ingest) -> None:
     for name, content, code in (
         ("a.bin", bytes(range(256)) * 40, "document-unsupported"),
         ("b.pdf", b"%PDF-1.7 and then nothing", "document-damaged"),
         ("c.txt", b"", "document-empty"),
     ):
-        job = await ingest.ended(await ingest.send((name, content)))
+        job = await ingest.finished(await ingest.send((name, content)))
         assert (job["state"], job["error"]["code"]) == ("failed", code), job
-        assert job["attempt"] == 1, "another attempt would be of no use"
+        assert job["attempt"] == 1, "a retry would not help"
         card = (await ingest.http.get(f"/v1/jobs/{job['id']}/card")).json()
         assert card["message"] == job["error"]["message"]
         assert ("extract", "failed") in [(line["name"], line["state"]) for line in card["steps"]]
     assert (await ingest.http.get("/v1/collections")).json() == {"collections": []}
 
 
-async def test_an_embedder_that_is_away_is_waited_for(
-    ingest: Ingest, embedder: EmbeddingServer
-) -> None:
+async def test_unreachable_embedder_is_retried(ingest: Ingest, embedder: EmbeddingServer) -> None:
     embedder.down = True
     came = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -273,14 +275,16 @@ async def test_an_embedder_that_is_away_is_waited_for(
     answer = await ingest.send(("a.md", RECIPES.encode()))
     async with asyncio.timeout(60):
         await came.wait()
-    job = await ingest.ended(answer)
+    job = await ingest.finished(answer)
     assert (job["state"], job["attempt"]) == ("succeeded", 1), job
 
 
 async def test_documents_are_listed_and_deleted(on_each_store: Serve) -> None:
     async with on_each_store() as ingest:
         made = {
-            name: (await ingest.bring(name, f"This is {name}.", collection="c"))["document_id"]
+            name: (await ingest.ingest_file(name, f"This is {name}.", collection="c"))[
+                "document_id"
+            ]
             for name in ("b.txt", "a.txt", "d/c.txt")
         }
         [collection] = (await ingest.http.get("/v1/collections")).json()["collections"]
@@ -310,14 +314,14 @@ async def names_of(http: httpx2.AsyncClient) -> list[str]:
     return [each["name"] for each in page["documents"]]
 
 
-async def test_the_database_may_be_named_by_a_reference(  # I14
+async def test_database_can_be_a_secret_reference(  # I14
     settings: Settings, tmp_path: Path, embedder: EmbeddingServer
 ) -> None:
-    """The process that reads a document is told neither the reference nor what it stands for."""
+    """The process that reads a document gets neither the reference nor its value."""
     secret = tmp_path / "dsn"
     secret.write_text(settings.database)
     async with ingest_at(replace(settings, database=f"file:{secret}"), tmp_path) as ingest:
         assert "COATCHECK_DATABASE" not in os.environ
-        await ingest.bring("a.txt", "An apple.")
+        await ingest.ingest_file("a.txt", "An apple.")
         assert len(await ingest.search("apple")) == 1
     assert (tmp_path / "jobs-search.db").exists()

@@ -1,4 +1,4 @@
-"""Without its extra the surface is left out, and it is said what it needs."""
+"""Without its extra the surface is skipped, and the missing package is named."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def run(code: str) -> str:
     return ran.stdout.strip()
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_package_is_named() -> None:
     assert run(FIND) == (
         "None; it needs numpy, which is not installed; "
-        "pip install 'coatcheck[ingest]', where it is to be served"
+        "run pip install 'coatcheck[ingest]' to serve it"
     )
 
 
-def test_a_server_does_not_load_what_reads_documents() -> None:
-    """Parsers of strangers' files are for the process of a document alone."""
+def test_server_does_not_load_the_readers() -> None:
+    """Only the process of a document loads parsers for untrusted files."""
     assert run(LOADED.format(parsers=PARSERS)) == "[]"
 
 
 @pytest.mark.parametrize("name", [MEMORY, FETCH_BYTES, FETCH_SECONDS])
-def test_a_setting_that_makes_no_sense_is_named(name: str) -> None:
+def test_invalid_setting_is_named(name: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
         IngestSettings.read({name: "much"})

@@ -1,4 +1,4 @@
-"""The progress card of a document that is being embedded."""
+"""The progress card of a document during embedding."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ async def test_the_card_counts_steps_and_batches(  # I09
             ("embed", 1, 3),
             ("publish", 0, 1),
         ]
-        assert card["percent"] == 66  # three steps and a third of one, of five
-        await ingest.ended(answer)
+        assert card["percent"] == 66  # three and a third of five steps
+        await ingest.finished(answer)
         assert (await ingest.http.get(path)).json()["percent"] == 100

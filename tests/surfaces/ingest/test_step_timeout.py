@@ -15,18 +15,18 @@ LIMIT_S = 6
 
 
 def slow_mail() -> bytes:
-    """Return a message that takes about a minute: each line may end any of the parts around it."""
+    """Return a message that takes about a minute: each line may end any of the enclosing parts."""
     part = 'Content-Type: multipart/mixed; boundary="{0}"\n\n--{0}\n'
     return "".join(map(part.format, range(DEPTH))).encode() + b"\n" * LINES
 
 
-async def test_a_step_over_its_limit_fails_the_job_without_a_retry(
+async def test_step_over_its_time_limit_fails_without_a_retry(
     on_each_store: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(STEP_SECONDS, str(LIMIT_S))
     async with on_each_store() as ingest:
-        job = await ingest.ended(await ingest.send(("slow.eml", slow_mail())))
+        job = await ingest.finished(await ingest.send(("slow.eml", slow_mail())))
         assert (job["state"], job["attempt"]) == ("failed", 1)
         assert job["error"]["code"] == "step-timeout"
         assert job["error"]["message"] == f"step 'extract' took longer than {LIMIT_S} s"
-        assert (await ingest.bring("next.md", "# Next\n\nThe slot is free."))["passages"] == 1
+        assert (await ingest.ingest_file("next.md", "# Next\n\nThe slot is free."))["passages"] == 1

@@ -19,7 +19,7 @@ Proxied = Callable[..., AbstractAsyncContextManager[tuple[Service, Running]]]
 
 @pytest.fixture
 def proxied(serve: Callable[..., AbstractAsyncContextManager[Running]]) -> Proxied:
-    """Serve one rule before a service that follows a script."""
+    """Serve rules in front of a service that follows a script."""
 
     @contextlib.asynccontextmanager
     async def proxied(

@@ -1,4 +1,4 @@
-"""A service for another process: what it does is said by the path, and files tell how far it is.
+"""A service in another process: the path selects its behavior, and files show its progress.
 
 `/reports/<name>` answers at once; `/held/<name>` touches `<name>.asked`, and answers when there is
 `<name>.go`; `/streamed/<name>` sends a first piece before it waits. Each call is a line in `calls`.

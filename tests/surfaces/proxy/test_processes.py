@@ -116,7 +116,7 @@ def test_killed_worker_repeats_only_repeatable_calls(
         for name in ("posted", "got"):
             poll_until((folder / f"{name}.asked").exists, f"{name} was asked for")
         kill(server, "worker")
-        # What must not be made twice has failed; what may be is made again, under the same key.
+        # The call that is not repeatable failed; the other is repeated with the same key.
         job = ended(server, posted)
         assert (job["state"], job["reason"]) == ("failed", "lost")
         (folder / "got.go").touch()
@@ -156,7 +156,7 @@ def test_killed_worker_breaks_the_stream_and_cancels_the_job(
         kill(server, "worker")
         with pytest.raises(httpx2.RemoteProtocolError):
             next(pieces)
-        # Its caller cannot be told of a second try, so there is none.
+        # A second attempt could not reach the caller, so there is none.
         (folder / "cut.go").touch()
         assert ended(server, answer.headers["coatcheck-job"])["state"] == "cancelled"
         assert len(calls_of(folder, "cut")) == 1
@@ -222,7 +222,7 @@ def test_bodies_are_not_held_in_memory(service: tuple[str, Path], tmp_path: Path
 
 
 def peak_of(pid: int) -> int:
-    """Return the most memory that a process ever had, in bytes."""
+    """Return the peak memory of a process, in bytes."""
     status = Path(f"/proc/{pid}/status").read_text()
     [line] = [line for line in status.splitlines() if line.startswith("VmHWM:")]
     return int(line.split()[1]) * 1024

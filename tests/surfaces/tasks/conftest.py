@@ -1,4 +1,4 @@
-"""Everything here runs on asyncio."""
+"""Run everything here on asyncio."""
 
 import pytest
 

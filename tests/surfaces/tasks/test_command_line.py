@@ -1,4 +1,4 @@
-"""A command line is read without a shell, and what only a shell could do is refused."""
+"""A command line is split without a shell, and shell syntax is rejected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from coatcheck.surfaces.tasks.runners import InvalidCommand, check_arguments, re
         ("echo naïve ☂ # not a comment", ("echo", "naïve", "☂", "#", "not", "a", "comment")),
     ],
 )
-def test_words_and_quotes(line: str, argv: tuple[str, ...]) -> None:
+def test_quotes_and_backslashes(line: str, argv: tuple[str, ...]) -> None:
     assert read_command_line(line) == argv
 
 
@@ -43,11 +43,11 @@ def test_words_and_quotes(line: str, argv: tuple[str, ...]) -> None:
         ("true\nreboot", "a line break"),
     ],
 )
-def test_what_only_a_shell_could_do_is_refused(line: str, what: str) -> None:
+def test_shell_syntax_is_rejected(line: str, what: str) -> None:
     with pytest.raises(InvalidCommand) as refused:
         read_command_line(line)
     assert str(refused.value).startswith(f"{what} at character ")
-    assert "no shell reads this" in str(refused.value)
+    assert "no shell interprets this" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_what_only_a_shell_could_do_is_refused(line: str, what: str) -> None:
         ("", "empty"),
         ("   ", "empty"),
         ("''", "empty"),
-        ("echo 'open", "cannot be read: no closing quotation"),
-        ("echo \\", "cannot be read"),
+        ("echo 'open", "cannot be parsed: no closing quotation"),
+        ("echo \\", "cannot be parsed"),
         ("echo a\0b", "NUL"),
         ("echo " + "x" * 40_000, "longer than 32768 characters"),
         ("echo " + "x " * 2_000, "more than 1024 arguments"),
@@ -65,12 +65,12 @@ def test_what_only_a_shell_could_do_is_refused(line: str, what: str) -> None:
         ("echo \ud800", "half a character"),
     ],
 )
-def test_what_is_no_command_is_refused(line: str, says: str) -> None:
+def test_invalid_command_is_rejected(line: str, says: str) -> None:
     with pytest.raises(InvalidCommand, match=says):
         read_command_line(line)
 
 
 @pytest.mark.parametrize("argv", [(), ("",), ("echo", "a\0"), ("echo", "☂" * 30_000)])
-def test_arguments_that_no_system_takes_are_refused(argv: tuple[str, ...]) -> None:
+def test_invalid_arguments_are_rejected(argv: tuple[str, ...]) -> None:
     with pytest.raises(InvalidCommand):
         check_arguments(argv)

@@ -1,4 +1,4 @@
-"""The local runner: real commands, really ended, and nothing left of them."""  # T15
+"""The local runner: real commands are ended and leave nothing behind."""  # T15
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import uvloop
 
 from coatcheck.sandbox import SandboxLimits
 from coatcheck.surfaces.tasks.runners import Command, CommandResult, LocalRunner, RunnerError
-from coatcheck.surfaces.tasks.runners.folder import Folder, remove_leftovers
+from coatcheck.surfaces.tasks.runners.scratch_folder import ScratchFolder, remove_leftovers
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ def runner(folders: Path) -> LocalRunner:
     return LocalRunner(folders=folders, read=(Path(sys.base_prefix),))
 
 
-def inside(folder: Path, pattern: str = "*") -> list[Path]:
+def entries(folder: Path, pattern: str = "*") -> list[Path]:
     return list(folder.glob(pattern))
 
 
@@ -49,8 +49,8 @@ def python(source: str, seconds: float = 60) -> Command:
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
-def do(request: pytest.FixtureRequest) -> Any:
-    """Run on both event loops: each has its own way with processes."""
+def run_on_loop(request: pytest.FixtureRequest) -> Any:
+    """Run on both event loops: each handles processes in its own way."""
 
     def run(work: Coroutine[Any, Any, T]) -> T:
         factory = uvloop.new_event_loop if request.param == "uvloop" else None
@@ -60,42 +60,46 @@ def do(request: pytest.FixtureRequest) -> Any:
     return run
 
 
-def test_a_command_runs_and_says_how_it_went(runner: LocalRunner, do: Any, folders: Path) -> None:
-    ran: CommandResult = do(
+def test_command_runs_and_returns_its_outcome(
+    runner: LocalRunner, run_on_loop: Any, folders: Path
+) -> None:
+    result: CommandResult = run_on_loop(
         runner.run(command("sh", "-c", "echo out; echo err >&2; pwd; ls -A; exit 3"))
     )
-    assert ran.exit_code == 3
-    out, place = ran.stdout.splitlines()
+    assert result.exit_code == 3
+    out, place = result.stdout.splitlines()
     assert out == "out"
     assert Path(place).parent == folders, "in an empty folder of its own"
-    assert ran.stderr == "err\n"
-    assert (ran.timed_out, ran.truncated) == (False, ())
-    assert 0 < ran.started_at <= ran.finished_at
-    assert inside(folders) == []
+    assert result.stderr == "err\n"
+    assert (result.timed_out, result.truncated) == (False, ())
+    assert 0 < result.started_at <= result.finished_at
+    assert entries(folders) == []
 
 
-async def test_no_shell_reads_it(runner: LocalRunner) -> None:
-    ran = await runner.run(command("echo", "$HOME; id", "*", "`id`"))
-    assert ran.stdout == "$HOME; id * `id`\n"
+async def test_no_shell(runner: LocalRunner) -> None:
+    result = await runner.run(command("echo", "$HOME; id", "*", "`id`"))
+    assert result.stdout == "$HOME; id * `id`\n"
 
 
 async def test_stdin_is_empty(runner: LocalRunner) -> None:
     assert (await runner.run(command("cat"))).stdout == ""
 
 
-async def test_a_command_that_does_not_exist(runner: LocalRunner) -> None:
-    ran = await runner.run(command("no-such-command", "x"))
-    assert ran.exit_code == 127
-    assert "no-such-command: command not found" in ran.stderr
+async def test_missing_command(runner: LocalRunner) -> None:
+    result = await runner.run(command("no-such-command", "x"))
+    assert result.exit_code == 127
+    assert "no-such-command: command not found" in result.stderr
 
 
 @pytest.mark.parametrize(("number", "code"), [(9, 137), (11, 139), (15, 143)])
 async def test_signals(runner: LocalRunner, number: int, code: int) -> None:
-    ran = await runner.run(command("sh", "-c", f"kill -{number} $$"))
-    assert (ran.exit_code, ran.timed_out) == (code, False)
+    result = await runner.run(command("sh", "-c", f"kill -{number} $$"))
+    assert (result.exit_code, result.timed_out) == (code, False)
 
 
-def test_output_past_the_cap_is_read_and_cut(runner: LocalRunner, do: Any) -> None:
+def test_output_beyond_the_cap_is_drained_and_truncated(
+    runner: LocalRunner, run_on_loop: Any
+) -> None:
     # 4 MB on each, far more than a pipe holds, written to both in turn.
     source = """
 import os
@@ -103,87 +107,85 @@ for _ in range(64):
     os.write(1, b'o' * 65536)
     os.write(2, b'e' * 65536)
 """
-    ran: CommandResult = do(runner.run(python(source)))
-    assert ran.exit_code == 0
-    assert ran.truncated == ("stdout", "stderr")
-    assert len(ran.stdout.encode()) <= 128 * KIB
-    assert len(ran.stderr.encode()) <= 64 * KIB
+    result: CommandResult = run_on_loop(runner.run(python(source)))
+    assert result.exit_code == 0
+    assert result.truncated == ("stdout", "stderr")
+    assert len(result.stdout.encode()) <= 128 * KIB
+    assert len(result.stderr.encode()) <= 64 * KIB
     kept = 128 * KIB - 64
-    assert ran.stdout == "o" * kept + "\n[cut off: more than 131072 bytes]\n"
+    assert result.stdout == "o" * kept + "\n[cut off: more than 131072 bytes]\n"
 
 
-async def test_output_of_exactly_the_cap_is_whole(runner: LocalRunner) -> None:
-    ran = await runner.run(python(f"print('x' * {128 * KIB}, end='')"))
-    assert (ran.stdout, ran.truncated) == ("x" * 128 * KIB, ())
+async def test_output_of_exactly_the_cap_is_complete(runner: LocalRunner) -> None:
+    result = await runner.run(python(f"print('x' * {128 * KIB}, end='')"))
+    assert (result.stdout, result.truncated) == ("x" * 128 * KIB, ())
 
 
-async def test_a_cut_goes_through_no_character(runner: LocalRunner) -> None:
-    ran = await runner.run(python(f"print('☂' * {128 * KIB})"))
-    assert ran.truncated == ("stdout",)
-    assert set(ran.stdout.split("\n")[0]) == {"☂"}
+async def test_truncation_does_not_split_a_character(runner: LocalRunner) -> None:
+    result = await runner.run(python(f"print('☂' * {128 * KIB})"))
+    assert result.truncated == ("stdout",)
+    assert set(result.stdout.split("\n")[0]) == {"☂"}
 
 
-async def test_bytes_that_are_no_text(runner: LocalRunner) -> None:
+async def test_output_that_is_not_text(runner: LocalRunner) -> None:
     source = r"import os; os.write(1, b'a\xff\xfeb\0c\xe2\x98'); os.write(2, b'\xed\xa0\x80')"
-    told: list[str] = []
+    output: list[str] = []
 
-    async def tell(text: str) -> None:
-        told.append(text)
+    async def on_output(text: str) -> None:
+        output.append(text)
 
-    ran = await runner.run(python(source), on_output=tell)
-    assert ran.stdout == "a\ufffd\ufffdb\ufffdc\ufffd" == "".join(told)
-    assert set(ran.stderr) == {"\ufffd"}
+    result = await runner.run(python(source), on_output=on_output)
+    assert result.stdout == "a\ufffd\ufffdb\ufffdc\ufffd" == "".join(output)
+    assert set(result.stderr) == {"\ufffd"}
 
 
-async def test_output_is_told_while_it_runs(runner: LocalRunner, folders: Path) -> None:
-    told: list[str] = []
+async def test_output_is_relayed_while_it_runs(runner: LocalRunner, folders: Path) -> None:
+    output: list[str] = []
     heard = asyncio.Event()
 
-    async def tell(text: str) -> None:
-        told.append(text)
+    async def on_output(text: str) -> None:
+        output.append(text)
         # The command waits for this file, so it is running now.
-        (place,) = inside(folders)
+        (place,) = entries(folders)
         (place / "heard").touch()
         heard.set()
 
     source = "echo one; while [ ! -e heard ]; do sleep 0.02; done; echo two"
-    ran = await runner.run(command("sh", "-c", source), on_output=tell)
+    result = await runner.run(command("sh", "-c", source), on_output=on_output)
     assert heard.is_set()
-    assert told[0] == "one\n"
-    assert "".join(told) == ran.stdout == "one\ntwo\n"
+    assert output[0] == "one\n"
+    assert "".join(output) == result.stdout == "one\ntwo\n"
 
 
-async def test_a_slow_listener_does_not_stop_the_command(
-    runner: LocalRunner, folders: Path
-) -> None:
+async def test_slow_listener_does_not_block_the_command(runner: LocalRunner, folders: Path) -> None:
     ended = asyncio.Event()
-    told: list[str] = []
+    output: list[str] = []
 
-    async def tell(text: str) -> None:
-        told.append(text)
+    async def on_output(text: str) -> None:
+        output.append(text)
         await ended.wait()
 
     async def release() -> None:
-        while not inside(folders, "*/done"):  # noqa: ASYNC110 — another process makes it
+        while not entries(folders, "*/done"):  # noqa: ASYNC110 — another process makes it
             await asyncio.sleep(0.01)
         ended.set()
 
     source = "import os\nfor _ in range(64): os.write(1, b'o' * 65536)\nopen('done', 'w')"
-    ran, _ = await asyncio.gather(runner.run(python(source), on_output=tell), release())
-    assert ran.exit_code == 0
-    assert len("".join(told)) == 128 * KIB
+    result, _ = await asyncio.gather(runner.run(python(source), on_output=on_output), release())
+    assert result.exit_code == 0
+    assert len("".join(output)) == 128 * KIB
 
 
-async def test_a_listener_that_fails_ends_the_command(runner: LocalRunner, folders: Path) -> None:
-    async def tell(_text: str) -> None:
+async def test_failing_listener_ends_the_command(runner: LocalRunner, folders: Path) -> None:
+    async def on_output(_text: str) -> None:
         raise LookupError("gone")
 
     with pytest.raises(LookupError, match="gone"):
-        await runner.run(command("sh", "-c", "echo x; sleep 600"), on_output=tell)
-    assert inside(folders) == []
+        await runner.run(command("sh", "-c", "echo x; sleep 600"), on_output=on_output)
+    assert entries(folders) == []
 
 
-# Two generations, one of them in a session of its own, none of which listens to SIGTERM.
+# Two generations, one of them in a session of its own, all ignoring SIGTERM.
 STUBBORN = """
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -196,17 +198,17 @@ time.sleep(600)
 """
 
 
-def test_time_that_runs_out_ends_everybody(runner: LocalRunner, do: Any, folders: Path) -> None:
-    ran: CommandResult = do(runner.run(python(STUBBORN, seconds=1.0)))
+def test_timeout_ends_all_processes(runner: LocalRunner, run_on_loop: Any, folders: Path) -> None:
+    result: CommandResult = run_on_loop(runner.run(python(STUBBORN, seconds=1.0)))
     # T06
-    assert (ran.exit_code, ran.timed_out) == (124, True)
-    assert set(ran.stdout.split()) <= {"up"}
-    assert ran.stderr == ""
-    assert inside(folders) == []
+    assert (result.exit_code, result.timed_out) == (124, True)
+    assert set(result.stdout.split()) <= {"up"}
+    assert result.stderr == ""
+    assert entries(folders) == []
 
 
-def test_cancelling_ends_everybody_before_it_returns(
-    runner: LocalRunner, do: Any, folders: Path
+def test_cancelling_ends_all_processes_before_it_returns(
+    runner: LocalRunner, run_on_loop: Any, folders: Path
 ) -> None:
     pids: list[int] = []
 
@@ -214,21 +216,21 @@ def test_cancelling_ends_everybody_before_it_returns(
         up = asyncio.Event()
         heard = ""
 
-        async def tell(text: str) -> None:
+        async def on_output(text: str) -> None:
             nonlocal heard
             heard += text
             if heard == "up\n" * 3:
                 up.set()
 
-        running = asyncio.create_task(runner.run(python(STUBBORN), on_output=tell))
+        running = asyncio.create_task(runner.run(python(STUBBORN), on_output=on_output))
         await up.wait()
-        pids.extend(int(path.name[4:]) for path in inside(folders, "*/pid-*"))
+        pids.extend(int(path.name[4:]) for path in entries(folders, "*/pid-*"))
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert inside(folders) == []
+        assert entries(folders) == []
 
-    do(cancelled())
+    run_on_loop(cancelled())
     assert len(pids) == 3
     for pid in pids:
         with pytest.raises(ProcessLookupError):
@@ -243,28 +245,28 @@ async def test_cancelling_at_any_moment_leaves_nothing(runner: LocalRunner, fold
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-    assert inside(folders) == []
+    assert entries(folders) == []
 
 
-async def test_limits_hold(folders: Path) -> None:
+async def test_limits_are_enforced(folders: Path) -> None:
     small = SandboxLimits(memory_bytes=64 * KIB * KIB, processes=4, file_bytes=KIB * KIB)
     runner = LocalRunner(folders=folders, limits=small, read=(Path(sys.base_prefix),))
-    ran = await runner.run(python("b'x' * 512 * 1024 * 1024"))
-    assert ran.exit_code != 0
-    ran = await runner.run(command("sh", "-c", "head -c 9000000 /dev/zero > f; wc -c < f"))
-    assert ran.stdout.strip() == str(KIB * KIB)
+    result = await runner.run(python("b'x' * 512 * 1024 * 1024"))
+    assert result.exit_code != 0
+    result = await runner.run(command("sh", "-c", "head -c 9000000 /dev/zero > f; wc -c < f"))
+    assert result.stdout.strip() == str(KIB * KIB)
 
 
-async def test_a_sandbox_that_cannot_be_made_is_said(folders: Path, tmp_path: Path) -> None:
+async def test_sandbox_failure_is_reported(folders: Path, tmp_path: Path) -> None:
     runner = LocalRunner(folders=folders, read=(tmp_path / "missing",))
     with pytest.raises(RunnerError, match="missing") as failed:
         await runner.run(command("true"))
     assert (failed.value.code, failed.value.retryable) == ("sandbox-failed", False)
-    assert inside(folders) == []
+    assert entries(folders) == []
 
 
-def test_a_folder_goes_whatever_is_in_it(folders: Path) -> None:
-    made = Folder(folders)
+def test_folder_with_hostile_content_is_deleted(folders: Path) -> None:
+    made = ScratchFolder(folders)
     folder = made.path
     outside = folders / "outside"
     outside.write_text("stays")
@@ -277,22 +279,22 @@ def test_a_folder_goes_whatever_is_in_it(folders: Path) -> None:
     here = os.open(".", os.O_RDONLY)
     try:
         os.chdir(folder)
-        for _ in range(1500):  # deeper than Python recurses and than a path is long
+        for _ in range(1500):  # deeper than Python's recursion limit and longer than a path may be
             Path("deep").mkdir()
             os.chdir("deep")
     finally:
         os.chdir(here)
         os.close(here)
     made.remove()
-    assert inside(folders) == [outside]
+    assert entries(folders) == [outside]
     assert outside.read_text() == "stays"
 
 
-def test_what_a_killed_process_leaves_is_removed_and_what_is_in_use_is_not(folders: Path) -> None:
+def test_leftovers_are_deleted_but_folders_in_use_are_not(folders: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
-        "from coatcheck.surfaces.tasks.runners.folder import Folder\n"
-        "made = Folder(Path(sys.argv[1]))\n"
+        "from coatcheck.surfaces.tasks.runners.scratch_folder import ScratchFolder\n"
+        "made = ScratchFolder(Path(sys.argv[1]))\n"
         "(made.path / 'left').mkdir()\n"
         "print(made.path, flush=True); sys.stdin.read()\n"
     )
@@ -304,12 +306,12 @@ def test_what_a_killed_process_leaves_is_removed_and_what_is_in_use_is_not(folde
     ) as other:
         assert other.stdout is not None
         theirs = Path(other.stdout.readline().strip())
-        mine = Folder(folders)
+        mine = ScratchFolder(folders)
         assert remove_leftovers(folders, unclaimed_s=0) == 0
         os.kill(other.pid, signal.SIGKILL)
         other.wait()
-        assert remove_leftovers(folders) == 0, "it is a moment old"
+        assert remove_leftovers(folders) == 0, "it is too new"
         assert theirs.exists()
         assert remove_leftovers(folders, unclaimed_s=0) == 1
-    assert inside(folders) == [mine.path]
+    assert entries(folders) == [mine.path]
     mine.remove()

@@ -1,6 +1,4 @@
-"""The command policy: deny wins, the file is read again when it changes, a broken one changes
-nothing.
-"""  # T14
+"""The command policy: deny wins, changes are reloaded, an invalid file changes nothing."""  # T14
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ def allowed(policy: CommandPolicy, *argv: str) -> bool:
     return policy.check(argv) is None
 
 
-def test_deny_wins_and_what_no_rule_speaks_of_is_denied(file: Path) -> None:
+def test_deny_wins_and_is_the_default(file: Path) -> None:
     file.write_text('allow = ["echo", "git"]\ndeny = ["git push ..."]')
     policy = CommandPolicy(file)
     assert allowed(policy, "echo", "anything", "at all")
@@ -51,14 +49,14 @@ def test_arguments_are_matched_one_by_one(file: Path) -> None:
     assert not allowed(policy, "id", "x")
 
 
-def test_a_rule_of_one_part_takes_any_arguments_and_globs(file: Path) -> None:
+def test_rule_without_arguments_matches_any(file: Path) -> None:
     file.write_text('allow = ["*"]\ndeny = ["python*"]')
     policy = CommandPolicy(file)
     assert allowed(policy, "ls", "-l")
     assert not allowed(policy, "python3", "-c", "1")
 
 
-def test_a_name_that_is_allowed_means_the_one_on_the_path(file: Path, tmp_path: Path) -> None:
+def test_allowed_name_means_the_program_on_the_path(file: Path, tmp_path: Path) -> None:
     file.write_text('allow = ["true", "/opt/tools/*"]')
     other = tmp_path / "true"
     other.write_text("#!/bin/sh\n")
@@ -71,7 +69,7 @@ def test_a_name_that_is_allowed_means_the_one_on_the_path(file: Path, tmp_path: 
     assert not allowed(policy, "/opt/tools/../../usr/bin/id")
 
 
-def test_a_name_that_is_denied_means_every_file_of_that_name(file: Path) -> None:
+def test_denied_name_means_every_file_of_that_name(file: Path) -> None:
     lies = Path("/bin/sh").resolve().name
     file.write_text(f'default = "allow"\ndeny = ["{lies}"]')
     policy = CommandPolicy(file)
@@ -80,7 +78,7 @@ def test_a_name_that_is_denied_means_every_file_of_that_name(file: Path) -> None
     assert allowed(policy, "true")
 
 
-def test_a_file_that_changes_is_read_again(file: Path) -> None:
+def test_changed_file_is_reloaded(file: Path) -> None:
     file.write_text('allow = ["ls"]')
     policy = CommandPolicy(file)
     assert not allowed(policy, "id")
@@ -107,7 +105,7 @@ def test_a_file_that_changes_is_read_again(file: Path) -> None:
         None,
     ],
 )
-def test_a_broken_file_keeps_the_rules_from_before_and_says_so(
+def test_invalid_file_keeps_the_previous_rules(
     file: Path, broken: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     file.write_text('allow = ["ls"]')
@@ -120,8 +118,8 @@ def test_a_broken_file_keeps_the_rules_from_before_and_says_so(
         assert allowed(policy, "ls")
         assert not allowed(policy, "id")
     assert policy.problem is not None
-    assert policy.problem.startswith("the rules from before are still in force: command policy")
-    assert len(caplog.records) == 1, "once for each change, not for each command"
+    assert policy.problem.startswith("the previous rules are still in force: command policy")
+    assert len(caplog.records) == 1, "once per change, not per command"
     with pytest.raises(ConfigurationError, match="command policy"):
         CommandPolicy(file)
     file.write_text('allow = ["id"]')
@@ -132,18 +130,18 @@ def test_a_broken_file_keeps_the_rules_from_before_and_says_so(
 @pytest.mark.parametrize(
     "argv", [("sh", "-c", "id"), ("bash",), ("/bin/sh",), ("sudo", "id"), ("env", "sh"), ("su",)]
 )
-def test_without_a_file_no_shell_and_nobody_else(argv: tuple[str, ...]) -> None:
+def test_default_policy_denies_shells_and_privileges(argv: tuple[str, ...]) -> None:
     policy = CommandPolicy()
     assert not allowed(policy, *argv)
 
 
-def test_without_a_file_any_other_program_may_run_in_the_sandbox() -> None:
+def test_default_policy_allows_other_programs_in_the_sandbox() -> None:
     policy = CommandPolicy()
     assert allowed(policy, "echo", "hello; sh")
     assert allowed(policy, "uname", "-a")
     assert allowed(policy, "env")
 
 
-def test_without_a_file_and_without_a_sandbox_nothing_may_run() -> None:
+def test_default_policy_without_a_sandbox_allows_nothing() -> None:
     policy = CommandPolicy(sandboxed=False)
     assert not allowed(policy, "echo", "hello")

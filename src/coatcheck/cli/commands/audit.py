@@ -1,4 +1,4 @@
-"""`coatcheck audit`: who changed keys, tenants, webhooks, schedules and tasks."""
+"""`coatcheck audit`: the audit log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from coatcheck.cli.admin import with_doorkeeper
+from coatcheck.cli.admin import with_authenticator
 from coatcheck.cli.options import JSON_OPTION, SETTING_OPTIONS, options
 from coatcheck.cli.output.tables import TableColumn, print_table
 from coatcheck.cli.output.terminal import print_json
@@ -43,11 +43,17 @@ COLUMNS = (
 @click.option(
     "--resource",
     type=click.Choice(RESOURCES),
-    help="Only this kind of resource.",
+    help="Only this type of resource.",
 )
-@click.option("--last", default="30d", show_default=True, metavar="DURATION", help="How far back.")
 @click.option(
-    "--limit", default=100, show_default=True, type=click.IntRange(1), help="At most so many."
+    "--last", default="30d", show_default=True, metavar="DURATION", help="The period to list."
+)
+@click.option(
+    "--limit",
+    default=100,
+    show_default=True,
+    type=click.IntRange(1),
+    help="The maximum number of entries.",
 )
 @options(JSON_OPTION, *SETTING_OPTIONS)
 def audit(
@@ -60,10 +66,10 @@ def audit(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """List who changed keys, tenants, webhooks, schedules and tasks, newest first.
+    """List changes to keys, tenants, webhooks, schedules and tasks, newest first.
 
-    An actor is the id of a key; cli for this command line, anonymous for a server without keys, app
-    for an app that declares schedules.
+    The actor is the id of an API key, cli for this command line, anonymous for a server without
+    keys, or app for an app that declares schedules.
 
     \b
     Examples:
@@ -85,7 +91,7 @@ def audit(
                 break
         return found
 
-    shown = [entry_view(entry) for entry in with_doorkeeper(flags, read)]
+    shown = [entry_view(entry) for entry in with_authenticator(flags, read)]
     if as_json:
         print_json({"entries": shown})
     else:

@@ -1,4 +1,4 @@
-"""`coatcheck backup`: a copy of the jobs, taken while everything runs."""
+"""`coatcheck backup`: an online copy of the SQLite database."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from coatcheck.surfaces.ingest.index.open import search_file
 @click.argument("destination", metavar="DEST", type=click.Path(path_type=Path))
 @options(*SETTING_OPTIONS)
 def backup(destination: Path, **flags: Any) -> None:
-    """Copy the SQLite database to DEST while servers and workers go on.
+    """Copy the SQLite database to DEST while servers and workers keep running.
 
-    The copy is how everything stood at one moment. A server started on it runs every job that had
-    not ended by then. Where documents were brought in, their search index is copied beside it, as
-    it stood a moment later. DEST must not exist. For PostgreSQL use pg_dump.
+    The copy is a consistent snapshot. A server started on it runs every job that was not finished
+    at that moment. If documents were ingested, their search index is copied too, a moment later.
+    DEST must not exist. For PostgreSQL use pg_dump.
 
     \b
     Examples:
@@ -38,19 +38,19 @@ def backup(destination: Path, **flags: Any) -> None:
     scheme, _, path = resolve(settings.database).partition("://")
     if scheme != "sqlite":
         raise ConfigurationError(
-            f"PostgreSQL has its own ways: pg_dump --schema={settings.schema} takes a consistent "
-            "copy of a running server (docs/how-to/backup.md)"
+            f"this command copies SQLite only; pg_dump --schema={settings.schema} takes a "
+            "consistent copy of a running PostgreSQL server (docs/how-to/backup.md)"
         )
     jobs = Path(path[1:])
     index, index_copy = search_file(jobs), search_file(destination)
     has_index = index.is_file()
     if has_index and index_copy.exists():
-        raise ConfigurationError(f"{index_copy} exists; a backup never overwrites anything")
+        raise ConfigurationError(f"{index_copy} exists; a backup never overwrites a file")
     size = _copy("copying jobs", jobs, destination)
-    click.echo(f"{destination} holds every job as of now ({size:,} bytes)")
+    click.echo(f"{destination} contains every job ({size:,} bytes)")
     if has_index:
         size = _copy("copying the search index", index, index_copy)
-        click.echo(f"{index_copy} holds the search index of documents ({size:,} bytes)")
+        click.echo(f"{index_copy} contains the search index ({size:,} bytes)")
 
 
 def _copy(what: str, source: Path, destination: Path) -> int:

@@ -1,4 +1,4 @@
-"""`coatcheck completion`."""
+"""`coatcheck completion`: the shell completion script."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SHELLS: dict[str, type[ShellComplete]] = {
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes coatcheck's commands in a shell.
+    """Print the shell completion script.
 
-    Ids of jobs, kinds and queues are asked of the server, where it answers at once.
+    Job ids, kinds and queues are completed from the server, if it responds quickly.
 
     \b
     Examples:
@@ -30,6 +30,6 @@ def completion(ctx: click.Context, shell: str) -> None:
         eval "$(coatcheck completion zsh)"           # in ~/.zshrc
         coatcheck completion fish > ~/.config/fish/completions/coatcheck.fish
     """
-    made = SHELLS[shell](ctx.find_root().command, {}, PROGRAM, COMPLETE_VARIABLE)
-    # Not `source()`, which starts a bash to see how old it is.
-    click.echo(made.source_template % made.source_vars())
+    script = SHELLS[shell](ctx.find_root().command, {}, PROGRAM, COMPLETE_VARIABLE)
+    # `source()` would start a bash to check its version.
+    click.echo(script.source_template % script.source_vars())

@@ -1,4 +1,4 @@
-"""`coatcheck exec`: a command runs elsewhere, and looks as if it ran here."""
+"""`coatcheck exec`: run a command on a server as if it ran here."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ DEFAULT_S = 300.0
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
     default=DEFAULT_S,
-    help="How long it may run (300); longer: exit code 124.",
+    help="The time limit (300); exit code 124 if exceeded.",
 )
 @options(*SERVER_OPTIONS)
 def execute(command: tuple[str, ...], seconds: float, url: str, api_key: str | None) -> None:
     """Run a command in the sandbox of a server that has the tasks surface.
 
-    What it says comes as it says it, and its exit code is this command's. No shell reads it. Ctrl-C
-    leaves it running and says how to come back to it. `coatcheck serve` without an app is such a
-    server.
+    Prints the command's output as it appears and exits with its exit code. The command is not
+    interpreted by a shell. Ctrl-C leaves it running and prints how to follow it. `coatcheck serve`
+    without an app has the tasks surface.
 
     \b
     Examples:
         coatcheck exec -- uname -a
         coatcheck exec --seconds 10 -- sleep 60
     """
-    asked = {"argv": list(command), "seconds": seconds}
+    request = {"argv": list(command), "seconds": seconds}
     with Api(url, api_key) as api:
-        job = api.submit(KIND, asked).job
+        job = api.submit(KIND, request).job
         try:
             _show_output(api, job["id"])
         except KeyboardInterrupt:
             hint = address_hint(url)
-            say(f"\nIt goes on. Come back to it with: coatcheck watch {job['id']}{hint}")
+            say(f"\nThe command continues. Follow it with: coatcheck watch {job['id']}{hint}")
             sys.exit(exit_codes.INTERRUPTED)
-        sys.exit(_end(api, api.read_job(job["id"])))
+        sys.exit(_finish(api, api.read_job(job["id"])))
 
 
 def _show_output(api: Api, job_id: str) -> None:
@@ -65,14 +65,14 @@ def _show_output(api: Api, job_id: str) -> None:
             return
 
 
-def _end(api: Api, job: dict[str, Any]) -> int:
+def _finish(api: Api, job: dict[str, Any]) -> int:
     if job["state"] == "succeeded":
         sys.stderr.write(job["result"]["stderr"])
         return int(job["result"]["exit_code"])
-    if not any(kept["name"] == RAN for kept in job["artifacts"]):
+    if not any(artifact["name"] == RAN for artifact in job["artifacts"]):
         return print_outcome(job, raw=False)
-    ran = json.loads(api.artifact(job["id"], RAN))
-    sys.stderr.write(ran["stderr"])
-    if ran["timed_out"]:
+    run = json.loads(api.artifact(job["id"], RAN))
+    sys.stderr.write(run["stderr"])
+    if run["timed_out"]:
         complain(job["error"]["message"])
-    return int(ran["exit_code"])
+    return int(run["exit_code"])

@@ -1,4 +1,4 @@
-"""`coatcheck fetch-model`."""
+"""`coatcheck fetch-model`: download the embedding model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def fetch_model() -> None:
     """Download the model of the offline embedder (90 MB).
 
     Document ingest embeds passages with all-MiniLM-L6-v2 unless INGEST_EMBEDDER names another
-    embedder. The files are checked against the hashes of the published model.
+    embedder. The files are verified against the hashes of the published model.
 
     \b
     Examples:

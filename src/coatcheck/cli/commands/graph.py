@@ -1,4 +1,4 @@
-"""`coatcheck graph`: a folder of code becomes the graph of it in a file."""
+"""`coatcheck graph`: make a graph of the code in a folder."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ MOST_SHOWN = 10
 @click.argument(
     "folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
-@click.option("--kind", type=click.Choice(KINDS), default="all", help="What to know of it (all).")
+@click.option("--kind", type=click.Choice(KINDS), default="all", help="The type of graph (all).")
 @click.option(
     "--format",
     "format_",
     type=click.Choice(sorted(set(FORMATS.values()))),
-    help="The graph as JSON, or the modules for Graphviz or as a picture; by default, what the "
-    "name of the output says.",
+    help="The graph as JSON, or its modules as Graphviz or SVG; by default from the output's name.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Where it goes (graph.json); - is stdout.")
+@click.option("-o", "--output", metavar="FILE", help="The output file (graph.json); - is stdout.")
 @options(TIMEOUT_OPTION, *SERVER_OPTIONS)
 def graph(
     folder: Path,
@@ -47,11 +46,11 @@ def graph(
     url: str,
     api_key: str | None,
 ) -> None:
-    """Make a graph of the code in DIR: who calls, imports, defines and inherits what.
+    """Make a graph of the code in DIR: calls, imports, definitions and inheritance.
 
-    Sends what git would not ignore to a server that has the graphs surface (`coatcheck serve`
-    without an app is one), which keeps nothing of it. Then says which functions are called most,
-    and which modules import each other in a circle.
+    Sends the files that git does not ignore to a server with the graphs surface (`coatcheck serve`
+    without an app), which deletes them afterwards. Then lists the most called functions and the
+    import cycles.
 
     \b
     Examples:
@@ -59,67 +58,67 @@ def graph(
         coatcheck graph . -o modules.svg
         coatcheck graph . --kind call -o - | jq '.stats'
     """
-    how = format_ or _format_of(output)
-    where = output or f"graph.{how}"
+    format_ = format_ or _format_of(output)
+    target = output or f"graph.{format_}"
     with Api(url, api_key) as api, Client(url, api_key) as client:
-        job = _make(api, folder, kind, timeout, api_key)
+        job = _run_job(api, folder, kind, timeout, api_key)
         found = json.loads(client.artifact(job["id"], job["result"]["artifact"]))
-    _write(found, how, where)
-    _tell(found, sys.stdout.write if where != "-" else sys.stderr.write)
+    _write(found, format_, target)
+    _summarize(found, sys.stdout.write if target != "-" else sys.stderr.write)
 
 
-def _make(
+def _run_job(
     api: Api, folder: Path, kind: str, timeout: float | None, api_key: str | None
 ) -> dict[str, Any]:
-    """Send a folder, and return its job when it has succeeded."""
-    from coatcheck.cli.files.pack import pack  # noqa: PLC0415 - after a look at the options
+    """Send a folder, and return its job once it has succeeded."""
+    from coatcheck.cli.files.pack import pack  # noqa: PLC0415 - slow, and not needed for wrong options
     from coatcheck.surfaces.graphs.client import GraphClient  # noqa: PLC0415
 
     if not any(known["name"] == "graph" for known in api.kinds()):
-        complain(f"the server at {api.shown_url} has no graphs: serve it without an app")
+        complain(f"the server at {api.shown_url} has no graphs surface; serve it without an app")
         sys.exit(exit_codes.FAILED)
     with tempfile.TemporaryDirectory(prefix="coatcheck-graph-") as scratch:
         path = Path(scratch) / "code.zip"
         with path.open("wb") as file:
             packed = pack(folder, file)
         if not packed.files:
-            complain(f"there is nothing to make a graph of in {folder}")
+            complain(f"{folder} has no files to make a graph of")
             sys.exit(exit_codes.USAGE)
-        left = "".join(f", {count:,} {why}" for why, count in packed.left_out.most_common())
+        skipped = ", ".join(f"{count:,} {why}" for why, count in packed.skipped.most_common())
         say(
             f"{packed.files:,} files, {packed.bytes:,} bytes"
-            + (f" (not{left[1:]})" if left else "")
+            + (f" (skipped: {skipped})" if skipped else "")
         )
-        # By the surface's own call: what it is sent is kept for an hour, whatever happens to us.
+        # The surface deletes an upload of its own after an hour, even if this command dies.
         with GraphClient(api.url, api_key) as graphs:
             job_id = graphs.submit(path, kind, f"cli-{uuid.uuid4()}")
     job = follow(api, job_id, timeout)
     if job["finished_at"] is None:
-        complain(f"job {job['id']} is still {job['state']}; it goes on")
+        complain(f"job {job['id']} is still {job['state']}; it continues")
         sys.exit(exit_codes.TIMED_OUT)
     if job["state"] != "succeeded":
         sys.exit(print_outcome(job, raw=False))
     return job
 
 
-def _write(found: dict[str, Any], how: str, where: str) -> None:
-    if how == "json":
+def _write(found: dict[str, Any], format_: str, target: str) -> None:
+    if format_ == "json":
         content = json.dumps(found, ensure_ascii=False, indent=1).encode("utf-8", "replace")
     else:
-        content = _drawn(found, how)
-    if where == "-":
+        content = _draw(found, format_)
+    if target == "-":
         sys.stdout.buffer.write(content + b"\n")
         sys.stdout.buffer.flush()
         return
     try:
-        Path(where).write_bytes(content)
+        Path(target).write_bytes(content)
     except OSError as error:
-        complain(f"cannot write {where}: {error.strerror}")
+        complain(f"cannot write {target}: {error.strerror}")
         sys.exit(exit_codes.FAILED)
-    say(f"{where}  ({len(content):,} bytes)")
+    say(f"{target}  ({len(content):,} bytes)")
 
 
-def _drawn(found: dict[str, Any], how: str) -> bytes:
+def _draw(found: dict[str, Any], format_: str) -> bytes:
     from coatcheck.surfaces.graphs.diagrams import (  # noqa: PLC0415
         MOST_EDGES,
         MOST_MODULES,
@@ -129,15 +128,15 @@ def _drawn(found: dict[str, Any], how: str) -> bytes:
     from coatcheck.surfaces.graphs.module_graph import module_graph  # noqa: PLC0415
 
     modules = module_graph(found["nodes"], found["edges"])
-    if how == "dot":
+    if format_ == "dot":
         return as_dot(modules).encode()
     if len(modules.files) > MOST_MODULES or len(modules.uses) > MOST_EDGES:
         complain(
-            f"{len(modules.files):,} modules with {len(modules.uses):,} edges are too many for a "
-            f"picture ({MOST_MODULES} and {MOST_EDGES} at most); take --format dot, or a part"
+            f"{len(modules.files):,} modules with {len(modules.uses):,} edges are too many for an "
+            f"image ({MOST_MODULES} and {MOST_EDGES} at most); use --format dot, or a subfolder"
         )
         sys.exit(exit_codes.FAILED)
-    from coatcheck.surfaces.render.drawing import (  # noqa: PLC0415 - an extra of its own
+    from coatcheck.surfaces.render.drawing import (  # noqa: PLC0415 - an optional extra
         DrawingError,
         EngineMissing,
         Format,
@@ -148,11 +147,11 @@ def _drawn(found: dict[str, Any], how: str) -> bytes:
     try:
         return draw(as_mermaid(modules), Format.MERMAID, Output.SVG).content
     except (DrawingError, EngineMissing) as error:
-        complain(f"the picture cannot be drawn: {error}")
+        complain(f"the image cannot be rendered: {error}")
         sys.exit(exit_codes.FAILED)
 
 
-def _tell(found: dict[str, Any], write: Callable[[str], object]) -> None:
+def _summarize(found: dict[str, Any], write: Callable[[str], object]) -> None:
     from coatcheck.surfaces.graphs.module_graph import (  # noqa: PLC0415
         import_cycles,
         module_graph,
@@ -164,19 +163,19 @@ def _tell(found: dict[str, Any], write: Callable[[str], object]) -> None:
     write(f"{len(nodes):,} nodes and {len(edges):,} edges from {languages or 'no'} files\n")
     called = most_called(nodes, edges, MOST_SHOWN)
     if called:
-        write("\nCalled by most:\n")
+        write("\nMost called:\n")
         for name, count in called:
             write(f"  {count:>5}  {plain(name)}\n")
     modules = module_graph(nodes, edges, frozenset({"imports"}))
-    circles = import_cycles(modules)
-    if circles:
-        write("\nModules that import each other in a circle:\n")
-        for circle in circles[:MOST_SHOWN]:
-            shown = ", ".join(plain(modules.names[file]) for file in circle[:MOST_SHOWN])
-            more = f" and {len(circle) - MOST_SHOWN} more" if len(circle) > MOST_SHOWN else ""
+    cycles = import_cycles(modules)
+    if cycles:
+        write("\nImport cycles:\n")
+        for cycle in cycles[:MOST_SHOWN]:
+            shown = ", ".join(plain(modules.names[file]) for file in cycle[:MOST_SHOWN])
+            more = f" and {len(cycle) - MOST_SHOWN} more" if len(cycle) > MOST_SHOWN else ""
             write(f"  {shown}{more}\n")
-        if len(circles) > MOST_SHOWN:
-            write(f"  and {len(circles) - MOST_SHOWN} circles more\n")
+        if len(cycles) > MOST_SHOWN:
+            write(f"  and {len(cycles) - MOST_SHOWN} more cycles\n")
     if found.get("domains"):
         write("\nDomains:\n")
         for domain in found["domains"][:MOST_SHOWN]:
@@ -189,5 +188,7 @@ def _format_of(output: str | None) -> str:
     found = FORMATS.get(Path(output).suffix.lower())
     if found is None:
         known = ", ".join(FORMATS)
-        raise click.UsageError(f"what should {output} be? Say --format, or name it {known}")
+        raise click.UsageError(
+            f"the format of {output} is unknown; use --format or a file name with {known}"
+        )
     return found

@@ -1,15 +1,14 @@
-"""`coatcheck jobs steps`, `send`, `resume` and `fork`: what a job has done, and how it goes on."""
+"""`coatcheck jobs steps`, `send`, `resume` and `fork`."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
 
 import click
 
 from coatcheck.cli import exit_codes
-from coatcheck.cli.api import Api, Json, job_path, job_query
-from coatcheck.cli.for_each_job import for_each, one_job
-from coatcheck.cli.json_input import read_input
+from coatcheck.cli.api import Api, ApiError, Json, job_path, job_query
 from coatcheck.cli.options import (
     JSON_OPTION,
     SERVER_OPTIONS,
@@ -19,21 +18,55 @@ from coatcheck.cli.options import (
     complete_queues,
     label_pairs,
     options,
+    read_input,
 )
 from coatcheck.cli.output.job_pages import print_steps
-from coatcheck.cli.output.terminal import out, plain, print_json, say
+from coatcheck.cli.output.terminal import complain, out, plain, print_json, say
 from coatcheck.cli.output.time_format import read_since
 from coatcheck.client.calls.jobs import JobQuery
+
+one_job = click.argument("job_id", metavar="ID", shell_complete=complete_jobs)
+several_jobs = click.argument(
+    "job_ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_jobs
+)
+
+
+def for_each(
+    job_ids: Iterable[str],
+    action: Callable[[str], Json],
+    describe: Callable[[Json], str],
+    as_json: bool,
+) -> None:
+    """Perform an action on each job; continue after a failure.
+
+    The exit code is that of the first failure. JSON output has one line for each job.
+    """
+    exit_code = exit_codes.OK
+    for job_id in job_ids:
+        try:
+            response = action(job_id)
+        except ApiError as error:
+            exit_code = exit_code or error.exit_code
+            complain(f"{job_id}: {error}")
+            if error.exit_code in (exit_codes.UNREACHABLE, exit_codes.NOT_ALLOWED):
+                break
+            continue
+        if as_json:
+            print_json(response)
+        else:
+            out().print(f"{plain(job_id)} {describe(response)}", soft_wrap=True)
+    if exit_code:
+        sys.exit(exit_code)
 
 
 @click.command()
 @one_job
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def steps(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
-    """Show what a job has done so far: its steps, waits and the jobs it has spawned.
+    """Show a job's recorded steps, waits and child jobs.
 
-    What is there is not done again when the job is run again. The number in front is what
-    `coatcheck jobs fork --from` takes.
+    Recorded steps do not run again in a later attempt. Pass the number in the first column to
+    `coatcheck jobs fork --from`.
 
     \b
     Examples:
@@ -47,7 +80,7 @@ def steps(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
     elif found["steps"]:
         print_steps(found["steps"])
     else:
-        say(f"job {job_id} has taken no steps")
+        say(f"job {job_id} has no recorded steps")
 
 
 @click.command()
@@ -56,10 +89,10 @@ def steps(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
 @click.argument("text", metavar="[JSON]", default="null")
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def send(job_id: str, event: str, text: str, as_json: bool, url: str, api_key: str | None) -> None:
-    """Send an event to a job, for a handler that waits for it with ctx.wait_for(EVENT).
+    """Send an event to a job whose handler calls ctx.wait_for(EVENT).
 
-    JSON is what comes with it: the value itself, @FILE, or - for stdin. An event is kept until
-    the handler waits for it; sent twice, it is two events.
+    JSON is the event's data: the value itself, @FILE, or - for stdin. The event is stored until the
+    handler waits for it. Each call sends a new event.
 
     \b
     Examples:
@@ -72,29 +105,29 @@ def send(job_id: str, event: str, text: str, as_json: bool, url: str, api_key: s
     if as_json:
         print_json(job)
     else:
-        out().print(f"{plain(job_id)} was sent {plain(event)}", soft_wrap=True)
+        out().print(f"sent {plain(event)} to {plain(job_id)}", soft_wrap=True)
 
 
 @click.command()
 @click.argument("job_ids", metavar="[ID]...", nargs=-1, shell_complete=complete_jobs)
-@click.option("--failed", "state", flag_value="failed", help="All that failed (the default).")
-@click.option("--cancelled", "state", flag_value="cancelled", help="All that were cancelled.")
-@click.option("--kind", shell_complete=complete_kinds, help="All of this kind.")
-@click.option("--queue", shell_complete=complete_queues, help="All of this queue.")
+@click.option("--failed", "state", flag_value="failed", help="All failed jobs (default).")
+@click.option("--cancelled", "state", flag_value="cancelled", help="All cancelled jobs.")
+@click.option("--kind", shell_complete=complete_kinds, help="All jobs of this kind.")
+@click.option("--queue", shell_complete=complete_queues, help="All jobs of this queue.")
 @click.option(
     "--label",
     "labels",
     multiple=True,
     metavar="NAME=VALUE",
-    help="All with this label; given several times, with all of them.",
+    help="All jobs with this label; repeat it to require several.",
 )
 @click.option(
     "--since",
     callback=read_since,
     metavar="TIME",
-    help="All submitted in the last 1d, since yesterday, or from 2030-01-31T09:00:00Z on.",
+    help="All jobs created in the last 1d, since yesterday, or since 2030-01-31T09:00:00Z.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask before resuming all that were found.")
+@click.option("--yes", is_flag=True, help="Resume without confirmation.")
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def resume(
     job_ids: tuple[str, ...],
@@ -106,11 +139,11 @@ def resume(
     api_key: str | None,
     **filters: str | None,
 ) -> None:
-    """Let jobs go on that failed or were cancelled: those named, or all that the options find.
+    """Resume failed or cancelled jobs: by id, or all that match the options.
 
-    A job goes on from its last checkpoint, under the same id and with all its attempts. Jobs
-    that were found by options are counted first, and you are asked. One that succeeded, or has
-    not ended, stays as it is.
+    A job resumes from its last checkpoint, with the same id and a full set of attempts. With
+    options, the command counts the jobs and asks for confirmation. Jobs that succeeded or are not
+    finished do not change.
 
     \b
     Examples:
@@ -120,25 +153,25 @@ def resume(
     """
     which = job_query(labels=dict(label_pairs(labels)), since=since, **filters)
     if bool(job_ids) == bool(which):
-        raise click.UsageError("name jobs by their ids, or say which: --failed, --kind, --since …")
+        raise click.UsageError("give either job ids or a filter: --failed, --kind, --since …")
     with Api(url, api_key) as api:
         if job_ids:
-            for_each(job_ids, api.resume_job, _standing, as_json)
+            for_each(job_ids, api.resume_job, _describe_resumed, as_json)
         else:
             _resume_all(api, which, yes=yes, as_json=as_json)
 
 
-def _standing(job: Json) -> str:
+def _describe_resumed(job: Json) -> str:
     if job["finished_at"] is not None:
-        return f"had {job['state']} before"
-    return f"is {job['state']}" + (" again" if job["reason"] == "resumed" else "")
+        return f"was already {job['state']}"
+    return f"is {job['state']}" + (" (resumed)" if job["reason"] == "resumed" else "")
 
 
 def _resume_all(api: Api, which: JobQuery, *, yes: bool, as_json: bool) -> None:
     found = api.resume_all(dry_run=True, **which)
     state = which.get("state", "failed")
     if found and not yes and not click.confirm(f"Resume {found} {state} job(s)?", err=True):
-        say("Nothing was resumed.")
+        say("No job was resumed.")
         sys.exit(exit_codes.FAILED)
     resumed = api.resume_all(**which) if found else 0
     if as_json:
@@ -154,13 +187,13 @@ def _resume_all(api: Api, which: JobQuery, *, yes: bool, as_json: bool) -> None:
     "from_step",
     metavar="STEP",
     required=True,
-    help="The first step to take anew: its number in `coatcheck jobs steps`, or its name.",
+    help="The first step to run again: its number in `coatcheck jobs steps`, or its name.",
 )
 @click.option(
     "--input",
     "text",
     metavar="JSON",
-    help="Another input: as it is, @FILE, or - for stdin.",
+    help="A new input: JSON, @FILE, or - for stdin.",
 )
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def fork(
@@ -171,10 +204,10 @@ def fork(
     url: str,
     api_key: str | None,
 ) -> None:
-    """Begin a new job at a step of another one, and print its id.
+    """Submit a new job that starts from a step of another, and print its id.
 
-    It is of the same kind and has the same input, unless another one is given. What was done
-    before that step is taken over and not done again.
+    The new job has the same kind, and the same input unless you give another. Steps before that
+    one are copied and do not run again.
 
     \b
     Examples:
@@ -193,4 +226,4 @@ def fork(
         return
     click.echo(job["id"])
     if sys.stdout.isatty():
-        say(f"Watch it:  coatcheck watch {job['id']}{address_hint(url)}")
+        say(f"Follow it:  coatcheck watch {job['id']}{address_hint(url)}")

@@ -1,4 +1,4 @@
-"""`coatcheck jobs`: looking at jobs, and the few things one can do to them."""
+"""`coatcheck jobs`: list, show, explain, cancel, delete jobs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ import click
 
 from coatcheck.cli import exit_codes
 from coatcheck.cli.api import Api, Json, job_path, job_query
-from coatcheck.cli.commands.job_actions import fork, resume, send, steps
+from coatcheck.cli.commands.job_actions import (
+    for_each,
+    fork,
+    one_job,
+    resume,
+    send,
+    several_jobs,
+    steps,
+)
 from coatcheck.cli.commands.watch import print_outcome
-from coatcheck.cli.for_each_job import for_each, one_job, several_jobs
 from coatcheck.cli.options import (
     JSON_OPTION,
     SERVER_OPTIONS,
@@ -32,7 +39,7 @@ LIMIT = 50
 
 @click.group()
 def jobs() -> None:
-    """List jobs, look at one, cancel, resume, fork, delete.
+    """List, show, explain, cancel, resume, fork and delete jobs.
 
     \b
     Examples:
@@ -58,16 +65,21 @@ for command in (steps, send, resume, fork):
     "labels",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Only jobs with this label; given several times, with all of them.",
+    help="Only jobs with this label; repeat it to require several.",
 )
 @click.option(
     "--since",
     callback=read_since,
     metavar="TIME",
-    help="Only jobs submitted in the last 1h, since yesterday, or from 2030-01-31T09:00:00Z on.",
+    help="Only jobs created in the last 1h, since yesterday, or since 2030-01-31T09:00:00Z.",
 )
-@click.option("--limit", type=click.IntRange(min=1), default=LIMIT, help=f"How many ({LIMIT}).")
-@click.option("--all", "everything", is_flag=True, help="All of them, whatever --limit says.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=LIMIT,
+    help=f"The maximum number of jobs ({LIMIT}).",
+)
+@click.option("--all", "everything", is_flag=True, help="All jobs, regardless of --limit.")
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def list_jobs(
     labels: tuple[str, ...],
@@ -97,14 +109,14 @@ def list_jobs(
         listed = list(found)
     print_jobs([job for job, _ in listed])
     if listed and listed[-1][1] and sys.stdout.isatty():
-        say(f"These are the {len(listed)} newest; --limit or --all shows more.")
+        say(f"These are the newest {len(listed)} jobs; use --limit or --all for more.")
 
 
 @jobs.command()
 @one_job
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def show(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
-    """Show all that is known of a job: its steps, its result or error.
+    """Show a job with its steps and its result or error.
 
     \b
     Examples:
@@ -113,21 +125,21 @@ def show(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
     """
     with Api(url, api_key) as api:
         job = api.read_job(job_id)
-        taken = [] if as_json else api.read(f"{job_path(job_id)}/steps", "steps")["steps"]
+        steps_ = [] if as_json else api.read(f"{job_path(job_id)}/steps", "steps")["steps"]
     if as_json:
         print_json(job)
     else:
-        print_job(job, taken)
+        print_job(job, steps_)
 
 
 @jobs.command()
 @one_job
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def explain(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
-    """Say what a job is waiting for, and what would change that.
+    """Explain why a job is not finished.
 
-    Names the worker that runs it, the pause, the delay, the jobs before it, or that no worker
-    has its kind.
+    Names the worker that runs it, a pause, a delay, the jobs ahead of it, or that no worker has its
+    kind.
 
     \b
     Examples:
@@ -148,10 +160,10 @@ def explain(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
 @one_job
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def result(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
-    """Print a job's result alone.
+    """Print a job's result.
 
-    Does not wait: `coatcheck watch ID` does. The exit code is 6 while the job has not ended, 1
-    when it failed, 4 when it was cancelled.
+    Does not wait; use `coatcheck watch ID` for that. The exit code is 6 if the job is not finished,
+    1 if it failed, 4 if it was cancelled.
 
     \b
     Examples:
@@ -166,7 +178,7 @@ def result(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
         sys.exit(print_outcome(job, raw=as_json))
     else:
         hint = f"coatcheck watch {job_id}{address_hint(url)}"
-        complain(f"job {job_id} is {job['state']} and has no result yet; {hint} waits for it")
+        complain(f"job {job_id} is {job['state']} and has no result yet; wait for it with: {hint}")
         sys.exit(exit_codes.TIMED_OUT)
 
 
@@ -174,9 +186,10 @@ def result(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
 @several_jobs
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def cancel(job_ids: tuple[str, ...], as_json: bool, url: str, api_key: str | None) -> None:
-    """Cancel jobs: those that wait at once, those that run as soon as their handler stops.
+    """Cancel jobs.
 
-    A job that has ended stays as it is.
+    A queued or waiting job is cancelled immediately, a running job when its handler stops. Finished
+    jobs do not change.
 
     \b
     Examples:
@@ -185,24 +198,24 @@ def cancel(job_ids: tuple[str, ...], as_json: bool, url: str, api_key: str | Non
           xargs coatcheck jobs cancel
     """
 
-    def words(job: Json) -> str:
+    def describe(job: Json) -> str:
         if job["state"] == "cancelled":
             return "cancelled"
         if job["finished_at"] is not None:
-            return f"had {job['state']} before"
-        return "was told to stop"
+            return f"was already {job['state']}"
+        return "is being cancelled"
 
     with Api(url, api_key) as api:
-        for_each(job_ids, api.cancel, words, as_json)
+        for_each(job_ids, api.cancel, describe, as_json)
 
 
 @jobs.command()
 @several_jobs
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def delete(job_ids: tuple[str, ...], as_json: bool, url: str, api_key: str | None) -> None:
-    """Delete jobs that have ended, with their inputs, results and logs.
+    """Delete finished jobs with their inputs, results and logs.
 
-    Cancel a job first where it has not ended.
+    Cancel a job first if it is not finished.
 
     \b
     Examples:
@@ -213,9 +226,7 @@ def delete(job_ids: tuple[str, ...], as_json: bool, url: str, api_key: str | Non
 
 
 def _write_page(found: Iterable[tuple[dict[str, Any], bool]]) -> None:
-    """Write jobs as one JSON document, each as it comes: there may be very many. Nothing is
-    written before the first answer has come.
-    """
+    """Stream jobs as one JSON document; write nothing before the first response."""
     before, more = '{"jobs":[', False
     for job, more_follow in found:
         sys.stdout.write(before + dumps(job))

@@ -1,4 +1,4 @@
-"""`coatcheck keys`: made, listed, revoked in the database itself, so that there can be a first."""
+"""`coatcheck keys`: API keys. Works on the database, so that a first key can be created."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from coatcheck.cli.admin import with_doorkeeper
+from coatcheck.cli.admin import with_authenticator
 from coatcheck.cli.options import JSON_OPTION, SETTING_OPTIONS, options
 from coatcheck.cli.output.tables import TableColumn, print_table
 from coatcheck.cli.output.terminal import print_json
@@ -18,7 +18,7 @@ from coatcheck.model.audit import CLI
 from coatcheck.model.duration import milliseconds
 
 PAGE = 200
-USUAL_SCOPES = (Scope.READ, Scope.WRITE, Scope.CANCEL)
+DEFAULT_SCOPES = (Scope.READ, Scope.WRITE, Scope.CANCEL)
 COLUMNS = (
     TableColumn("ID"),
     TableColumn("TENANT"),
@@ -33,7 +33,7 @@ COLUMNS = (
 
 @click.group()
 def keys() -> None:
-    """Make, list and revoke the keys that callers come with.
+    """Create, list and revoke API keys.
 
     \b
     Examples:
@@ -44,17 +44,24 @@ def keys() -> None:
 
 
 @keys.command()
-@click.option("--tenant", default=OPERATOR, show_default=True, help="Whose key; made where new.")
+@click.option(
+    "--tenant",
+    default=OPERATOR,
+    show_default=True,
+    help="The key's tenant; created if it does not exist.",
+)
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     metavar="SCOPE",
-    help="jobs:read, jobs:write, jobs:cancel (these three unless told), jobs:work or admin; "
-    "jobs:write:KIND for one kind only. Several times for several.",
+    help="jobs:read, jobs:write, jobs:cancel (these three by default), jobs:work or admin; "
+    "jobs:write:KIND for one kind. Repeatable.",
 )
-@click.option("--note", default="", help="What it is for, for the list.")
-@click.option("--expires-in", metavar="DURATION", help="Such as 90d; never unless told.")
+@click.option("--note", default="", help="A note for `keys list`.")
+@click.option(
+    "--expires-in", metavar="DURATION", help="The lifetime, such as 90d; unlimited by default."
+)
 @options(JSON_OPTION, *SETTING_OPTIONS)
 def create(
     tenant: str,
@@ -64,7 +71,7 @@ def create(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Make a key, and show it this once.
+    """Create a key and print it. It cannot be shown again.
 
     \b
     Examples:
@@ -76,10 +83,10 @@ def create(
     if expires_in is not None:
         expires_at = SystemClock().now() + milliseconds(expires_in, "--expires-in")
     try:
-        key, shown = with_doorkeeper(
+        key, shown = with_authenticator(
             flags,
-            lambda keeper, _: keeper.create_key(
-                tenant, scopes or USUAL_SCOPES, note=note, expires_at=expires_at, actor=CLI
+            lambda authenticator, _: authenticator.create_key(
+                tenant, scopes or DEFAULT_SCOPES, note=note, expires_at=expires_at, actor=CLI
             ),
         )
     except InvalidPayload as error:
@@ -88,14 +95,16 @@ def create(
         print_json({"id": key.id, "key": shown, "tenant": key.tenant, "scopes": list(key.scopes)})
         return
     click.echo(shown)
-    click.echo(f"for tenant {tenant}: {', '.join(key.scopes)}. It is not shown again.", err=True)
+    click.echo(
+        f"for tenant {tenant}: {', '.join(key.scopes)}. The key is not shown again.", err=True
+    )
 
 
 @keys.command("list")
-@click.option("--tenant", help="Only this tenant's.")
+@click.option("--tenant", help="Only this tenant's keys.")
 @options(JSON_OPTION, *SETTING_OPTIONS)
 def list_keys(tenant: str | None, as_json: bool, **flags: Any) -> None:
-    """List the keys, also revoked ones.
+    """List all keys, including revoked ones.
 
     \b
     Examples:
@@ -103,15 +112,15 @@ def list_keys(tenant: str | None, as_json: bool, **flags: Any) -> None:
         coatcheck keys list --tenant acme --json | jq -r '.keys[] | select(.revoked_at == null).id'
     """
 
-    async def read(keeper: Any, _: Any) -> list[ApiKey]:
+    async def read(authenticator: Any, _: Any) -> list[ApiKey]:
         found: list[ApiKey] = []
         while True:
-            page = await keeper.keys(tenant, found[-1].id if found else "", PAGE)
+            page = await authenticator.keys(tenant, found[-1].id if found else "", PAGE)
             found += page
             if len(page) < PAGE:
                 return found
 
-    shown = [key_view(key) for key in with_doorkeeper(flags, read)]
+    shown = [key_view(key) for key in with_authenticator(flags, read)]
     if as_json:
         print_json({"keys": shown})
         return
@@ -130,13 +139,15 @@ def list_keys(tenant: str | None, as_json: bool, **flags: Any) -> None:
 @click.argument("key_id", metavar="ID")
 @options(JSON_OPTION, *SETTING_OPTIONS)
 def revoke(key_id: str, as_json: bool, **flags: Any) -> None:
-    """End a key for good: from now on every server refuses it.
+    """Revoke a key permanently. Every server rejects it immediately.
 
     \b
     Examples:
         coatcheck keys revoke 0f4a91c2d37b
     """
-    key = with_doorkeeper(flags, lambda keeper, _: keeper.revoke_key(key_id, actor=CLI))
+    key = with_authenticator(
+        flags, lambda authenticator, _: authenticator.revoke_key(key_id, actor=CLI)
+    )
     if as_json:
         print_json(key_view(key))
         return

@@ -1,4 +1,4 @@
-"""`coatcheck kinds`."""
+"""`coatcheck kinds`: the declared kinds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coatcheck.cli.output.time_format import short
 @click.command()
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def kinds(as_json: bool, url: str, api_key: str | None) -> None:
-    """List the kinds of jobs that the server takes, and what they take.
+    """List the kinds of jobs on the server, with their input types.
 
     \b
     Examples:
@@ -50,7 +50,7 @@ def kinds(as_json: bool, url: str, api_key: str | None) -> None:
 
 
 def describe(schema: dict[str, Any]) -> str:
-    """Say in a few words what fits a schema: its type, or the names of its members."""
+    """Summarize a schema: its type, or the names of its members."""
     if "$ref" in schema:
         name = str(schema["$ref"]).rpartition("/")[2]
         return describe(schema.get("$defs", {}).get(name, {"type": name}))

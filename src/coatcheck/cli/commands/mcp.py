@@ -1,4 +1,4 @@
-"""`coatcheck mcp`: what an assistant starts to use the kinds of a server as its tools."""
+"""`coatcheck mcp`: an MCP server on stdin and stdout that offers a server's kinds as tools."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from coatcheck.cli.options import SERVER_OPTIONS, options
 from coatcheck.cli.output.terminal import say
 from coatcheck.client.address import find_address
 from coatcheck.errors import ConfigurationError
-from coatcheck.mcp.stdio import Bridge, lines_of
+from coatcheck.mcp.stdio import Bridge, read_lines
 
 
 @click.command()
 @options(*SERVER_OPTIONS)
 def mcp(url: str, api_key: str | None) -> None:
-    """Speak the Model Context Protocol on stdin and stdout, for an assistant that starts this.
+    """Serve the Model Context Protocol on stdin and stdout.
 
-    Each kind of job that the key may submit is a tool. The server must have been installed with
-    coatcheck[mcp]; this command needs nothing of it. An assistant that speaks HTTP can use the
-    server's /mcp without it.
+    MCP clients start this command. Each kind of job that the key may submit is a tool. The server
+    must be installed with coatcheck[mcp]; this command does not need the extra. Clients that speak
+    HTTP can use the server's /mcp directly.
 
     \b
     Examples:
@@ -35,9 +35,9 @@ def mcp(url: str, api_key: str | None) -> None:
     except ConfigurationError as error:
         raise ApiError(str(error), exit_codes.USAGE) from None
     if sys.stdin.isatty():
-        say(f"Speaking MCP for {address.shown}; this is for an assistant to start. Ctrl-D ends it.")
+        say(f"Serving MCP for {address.shown} on stdin, for an MCP client. Ctrl-D ends it.")
     bridge = Bridge(address, _write)
-    asyncio.run(bridge.run(lines_of(sys.stdin.fileno())))
+    asyncio.run(bridge.run(read_lines(sys.stdin.fileno())))
 
 
 def _write(message: str) -> None:

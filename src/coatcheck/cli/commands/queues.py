@@ -1,4 +1,4 @@
-"""`coatcheck queues`."""
+"""`coatcheck queues`: list, pause, resume and limit queues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coatcheck.cli.options import (
     JSON_OPTION,
     SERVER_OPTIONS,
     complete_queues,
-    list_or_go_on,
+    list_by_default,
     options,
 )
 from coatcheck.cli.output.tables import TableColumn, print_table
@@ -31,16 +31,16 @@ COLUMNS = (
 
 
 class _Limit(click.ParamType[int | None]):
-    """A number from 1 on, or `none`."""
+    """A positive number, or `none`."""
 
     name = "limit"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int | None:
-        """Read it."""
+        """Parse the value."""
         if value == "none":
             return None
         if not str(value).isdecimal() or int(value) < 1:
-            self.fail(f"{value!r} is neither a number from 1 on nor `none`", param, ctx)
+            self.fail(f"{value!r} is neither a positive number nor `none`", param, ctx)
         return int(value)
 
 
@@ -51,7 +51,7 @@ one_queue = click.argument("name", metavar="NAME", shell_complete=complete_queue
 @options(JSON_OPTION, *SERVER_OPTIONS)
 @click.pass_context
 def queues(ctx: click.Context, /, **given: Any) -> None:
-    """List the queues, pause one, let it go on, limit it.
+    """List, pause, resume and limit queues.
 
     \b
     Examples:
@@ -60,15 +60,15 @@ def queues(ctx: click.Context, /, **given: Any) -> None:
         coatcheck queues resume reports
         coatcheck queues limit gpu 1
     """
-    list_or_go_on(ctx, given, _list)
+    list_by_default(ctx, given, _list)
 
 
 @queues.command("list")
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def list_queues(**given: Any) -> None:
-    """List the queues and how deep they are.
+    """List the queues and their depths.
 
-    READY jobs could start now, OLDEST says how long the first of them has waited.
+    READY is the number of jobs that could start now, OLDEST how long the first of them has waited.
 
     \b
     Examples:
@@ -82,7 +82,7 @@ def list_queues(**given: Any) -> None:
 @one_queue
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def pause(name: str, **given: Any) -> None:
-    """Start no more jobs of a queue; what runs goes on.
+    """Pause a queue. Running jobs continue.
 
     \b
     Examples:
@@ -95,7 +95,7 @@ def pause(name: str, **given: Any) -> None:
 @one_queue
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def resume(name: str, **given: Any) -> None:
-    """Start jobs of a paused queue again.
+    """Resume a paused queue.
 
     \b
     Examples:
@@ -111,9 +111,9 @@ def resume(name: str, **given: Any) -> None:
 def limit(
     name: str, concurrency: int | None, *, as_json: bool, url: str, api_key: str | None
 ) -> None:
-    """Let at most N jobs of a queue run at once, or any number (none).
+    """Limit how many jobs of a queue run at once; none removes the limit.
 
-    It holds over all workers and kinds. What runs goes on.
+    The limit applies across all workers and kinds. Running jobs continue.
 
     \b
     Examples:
@@ -126,9 +126,9 @@ def limit(
         print_json(queue)
         return
     most = queue["concurrency"]
-    stands = "has no limit" if most is None else f"runs at most {most} at once"
+    status = "has no limit" if most is None else f"runs at most {most} at once"
     out().print(
-        f"queue {plain(queue['name'])} {stands}: {queue['ready']} ready, "
+        f"queue {plain(queue['name'])} {status}: {queue['ready']} ready, "
         f"{queue['running']} running, {queue['delayed']} delayed",
         soft_wrap=True,
     )
@@ -136,11 +136,11 @@ def limit(
 
 def _list(*, as_json: bool, url: str, api_key: str | None) -> None:
     with Api(url, api_key) as api:
-        answer = api.read("/v1/queues", "queues")
+        response = api.read("/v1/queues", "queues")
     if as_json:
-        print_json(answer)
+        print_json(response)
     else:
-        print_table(COLUMNS, [_row(queue) for queue in answer["queues"]])
+        print_table(COLUMNS, [_row(queue) for queue in response["queues"]])
 
 
 def _set_paused(name: str, *, paused: bool, as_json: bool, url: str, api_key: str | None) -> None:
@@ -149,9 +149,9 @@ def _set_paused(name: str, *, paused: bool, as_json: bool, url: str, api_key: st
     if as_json:
         print_json(queue)
         return
-    stands = "is paused" if queue["paused"] else "goes on"
+    status = "is paused" if queue["paused"] else "is resumed"
     out().print(
-        f"queue {plain(queue['name'])} {stands}: {queue['ready']} ready, "
+        f"queue {plain(queue['name'])} {status}: {queue['ready']} ready, "
         f"{queue['running']} running, {queue['delayed']} delayed",
         soft_wrap=True,
     )

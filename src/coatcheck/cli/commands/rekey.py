@@ -1,4 +1,4 @@
-"""`coatcheck reseal`: what an older key has sealed is sealed with the new one."""
+"""`coatcheck reseal`: encrypt stored data with the first encryption key."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from coatcheck.store.open import store_for
 @click.command()
 @options(*SETTING_OPTIONS)
 def reseal(**flags: Any) -> None:
-    """Seal what is kept with the first of the encryption keys, so that the others can be dropped.
+    """Encrypt stored data with the first encryption key, so that older keys can be removed.
 
-    Servers and workers go on meanwhile; restart them with the new key first, else they go on
-    sealing with the old one. Broken off, it goes on where it was when it is started again. What was
-    kept before there was a key stays as it is, but for secrets of webhooks, which are sealed in any
-    case: without encryption keys under the pepper. It ends with 1 if something could not be opened.
+    Servers and workers keep running. Restart them with the new key first; otherwise they continue
+    to encrypt with the old one. If interrupted, the command continues where it stopped. Data stored
+    before there was a key stays unencrypted, except webhook secrets, which are always encrypted:
+    with the pepper if there is no encryption key. The exit code is 1 if some data cannot be
+    decrypted.
 
     \b
     Examples:
@@ -43,32 +44,32 @@ def reseal(**flags: Any) -> None:
     secrets = secret_keys_for(settings)
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as shown:
-        task = shown.add_task("sealing", total=None)
+        task = shown.add_task("encrypting", total=None)
 
         def progress(so_far: RekeyProgress) -> None:
-            words = f"sealing: {so_far.texts:,} texts, {so_far.blobs:,} files"
+            words = f"encrypting: {so_far.texts:,} texts, {so_far.blobs:,} files"
             shown.update(task, description=words)
 
         done = asyncio.run(_run(settings, keys, secrets, progress))
     if keys is None:
         click.echo(
-            f"sealed under the pepper: {done.texts:,} secrets of webhooks; there are no encryption "
-            "keys (COATCHECK_ENCRYPTION_KEYS) for anything else"
+            f"encrypted with the pepper: {done.texts:,} webhook secrets; no encryption keys "
+            "(COATCHECK_ENCRYPTION_KEYS) are set"
         )
     else:
         click.echo(
-            f"sealed anew with key {keys.first}: {done.texts:,} texts and {done.blobs:,} files "
+            f"encrypted with key {keys.first}: {done.texts:,} texts and {done.blobs:,} files "
             f"(of {done.looked_at:,})"
         )
     if done.unreadable_messages:
         click.echo(
             f"{done.unreadable_messages:,} messages could not be decrypted and stay as they are; "
-            "the log names their jobs. They are damaged, or text that only looks encrypted"
+            "the log names their jobs. They are damaged, or plain text that looks encrypted"
         )
     if done.left:
-        click.echo(f"{done.left:,} could not be opened and stay as they are: {done.missing}")
+        click.echo(f"{done.left:,} could not be decrypted and stay as they are: {done.missing}")
         sys.exit(exit_codes.FAILED)
-    click.echo("nothing that was found is sealed with another key")
+    click.echo("no data is encrypted with another key")
 
 
 async def _run(

@@ -1,4 +1,4 @@
-"""`coatcheck render`: a diagram in a file becomes a picture in a file."""
+"""`coatcheck render`: render a diagram."""
 
 from __future__ import annotations
 
@@ -21,14 +21,12 @@ OUTPUTS = ("svg", "png")
 
 @click.command()
 @click.argument("file", metavar="FILE", type=click.Path(allow_dash=True, dir_okay=False))
-@click.option(
-    "-o", "--output", metavar="FILE", help="Where the picture goes: .svg or .png (FILE.svg)."
-)
+@click.option("-o", "--output", metavar="FILE", help="The output file, .svg or .png (FILE.svg).")
 @click.option(
     "--format",
     "format_",
     type=click.Choice(sorted(set(FORMATS.values()))),
-    help="What the source is written in; by default, what the name of FILE says.",
+    help="The source language; by default from the name of FILE.",
 )
 @options(TIMEOUT_OPTION, *SERVER_OPTIONS)
 def render(
@@ -39,10 +37,10 @@ def render(
     url: str,
     api_key: str | None,
 ) -> None:
-    """Draw a diagram: Mermaid or D2 in FILE, a picture beside it.
+    """Render the Mermaid or D2 diagram in FILE as SVG or PNG.
 
-    FILE is - for what comes on stdin; -o - writes the picture to stdout. A server that has the
-    render surface draws it: `coatcheck serve` without an app is one.
+    FILE can be - for stdin; -o - writes the image to stdout. Needs a server with the render
+    surface: `coatcheck serve` without an app.
 
     \b
     Examples:
@@ -60,7 +58,7 @@ def render(
     with Api(url, api_key) as api:
         job = follow(api, api.submit("render", diagram).id, timeout)
         if job["state"] != "succeeded":
-            sys.exit(_say_why_not(job, file))
+            sys.exit(_report_failure(job, file))
     with Client(url, api_key) as client:
         name = job["result"]["artifact"]
         if picture == "-":
@@ -70,12 +68,12 @@ def render(
             say(f"{picture}  ({job['result']['size']:,} bytes)")
 
 
-def _say_why_not(job: dict[str, Any], file: str) -> int:
+def _report_failure(job: dict[str, Any], file: str) -> int:
     if job["state"] == "failed" and job["error"]["code"] == "bad-source":
-        complain(f"{file}: {job['error']['message']}")  # in lines, the wrong one among them
+        complain(f"{file}: {job['error']['message']}")  # several lines that show the position
         return exit_codes.FAILED
     if job["finished_at"] is None:
-        complain(f"job {job['id']} is still {job['state']}; it goes on")
+        complain(f"job {job['id']} is still {job['state']}; it continues")
         return exit_codes.TIMED_OUT
     return print_outcome(job, raw=False)
 
@@ -84,7 +82,9 @@ def _format_of(file: str) -> str:
     found = FORMATS.get(Path(file).suffix.lower())
     if found is None:
         known = ", ".join(FORMATS)
-        raise click.UsageError(f"is it Mermaid or D2? Say --format, or name it {known}")
+        raise click.UsageError(
+            f"the source language is unknown; use --format or a file name with {known}"
+        )
     return found
 
 
@@ -93,5 +93,5 @@ def _kind_of(picture: str) -> str:
         return "svg"
     found = Path(picture).suffix.lower().removeprefix(".")
     if found not in OUTPUTS:
-        raise click.UsageError(f"a picture is .svg or .png, not {picture}")
+        raise click.UsageError(f"the output must be .svg or .png, not {picture}")
     return found

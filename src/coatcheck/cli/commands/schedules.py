@@ -1,4 +1,4 @@
-"""`coatcheck schedules`."""
+"""`coatcheck schedules`: create and manage schedules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from coatcheck.cli.api import Api
-from coatcheck.cli.json_input import read_input
 from coatcheck.cli.options import (
     JSON_OPTION,
     SERVER_OPTIONS,
@@ -17,8 +16,9 @@ from coatcheck.cli.options import (
     complete_queues,
     complete_schedules,
     label_pairs,
-    list_or_go_on,
+    list_by_default,
     options,
+    read_input,
 )
 from coatcheck.cli.output.tables import TableColumn, print_pairs, print_table
 from coatcheck.cli.output.terminal import out, plain, print_json
@@ -32,21 +32,23 @@ COLUMNS = (
     TableColumn("WHEN"),
     TableColumn("NEXT", 1),
     TableColumn("LAST", 3),
-    TableColumn("STANDS", 4),
+    TableColumn("STATUS", 4),
 )
 
 one_schedule = click.argument("name", metavar="NAME", shell_complete=complete_schedules)
 TIMING_OPTIONS = (
-    click.option("--cron", metavar="EXPRESSION", help="When, such as '0 3 * * *'."),
+    click.option("--cron", metavar="EXPRESSION", help="A cron expression, such as '0 3 * * *'."),
     click.option(
         "--every",
         "every_s",
         callback=read_seconds,
         metavar="DURATION",
-        help="Or every so often, such as 15m.",
+        help="An interval, such as 15m.",
     ),
-    click.option("--start-at", metavar="TIME", help="From when --every counts (now)."),
-    click.option("--timezone", metavar="ZONE", help="Of --cron, such as Europe/Berlin (UTC)."),
+    click.option("--start-at", metavar="TIME", help="The start of --every (now)."),
+    click.option(
+        "--timezone", metavar="ZONE", help="The time zone of --cron, such as Europe/Berlin (UTC)."
+    ),
 )
 
 
@@ -54,7 +56,7 @@ TIMING_OPTIONS = (
 @options(JSON_OPTION, *SERVER_OPTIONS)
 @click.pass_context
 def schedules(ctx: click.Context, /, **given: Any) -> None:
-    """Have jobs come back by the clock.
+    """Manage schedules, which submit jobs by the clock.
 
     \b
     Examples:
@@ -62,13 +64,13 @@ def schedules(ctx: click.Context, /, **given: Any) -> None:
         coatcheck schedules create nightly report '"2030-01"' --cron '0 3 * * *'
         coatcheck schedules pause nightly
     """
-    list_or_go_on(ctx, given, _list)
+    list_by_default(ctx, given, _list)
 
 
 @schedules.command("list")
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def list_schedules(**given: Any) -> None:
-    """List the schedules, and when each is due.
+    """List the schedules and their next ticks.
 
     \b
     Examples:
@@ -82,7 +84,7 @@ def list_schedules(**given: Any) -> None:
 @one_schedule
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def show(name: str, as_json: bool, url: str, api_key: str | None) -> None:
-    """Show all there is to know about a schedule.
+    """Show a schedule.
 
     \b
     Examples:
@@ -104,30 +106,30 @@ def show(name: str, as_json: bool, url: str, api_key: str | None) -> None:
 @click.option(
     "--catch-up",
     type=click.Choice(["latest", "skip", "all"]),
-    help="What to do about ticks that were missed (latest).",
+    help="Which missed ticks to run (latest).",
 )
 @click.option(
     "--overlap",
     type=click.Choice(["allow", "skip"]),
-    help="Whether to start while the last job has not ended (allow).",
+    help="Whether to start a job while the last one is unfinished (allow).",
 )
-@click.option("--queue", shell_complete=complete_queues, help="Another queue than the kind's own.")
+@click.option("--queue", shell_complete=complete_queues, help="The queue (the kind's own).")
 @click.option("--priority", type=int, help="-1000 to 1000, higher first (0).")
 @click.option(
     "--label",
     "labels",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A label for its jobs; may be given several times.",
+    help="A label for the jobs; repeatable.",
 )
 @click.option(
     "--deadline",
     "deadline_s",
     callback=read_seconds,
     metavar="DURATION",
-    help="Fail a job when it has not ended after this long, waiting included.",
+    help="Fail a job that is not finished after this time, including the time in the queue.",
 )
-@click.option("--max-attempts", type=int, help="How often a job may be tried (the kind's own).")
+@click.option("--max-attempts", type=int, help="The maximum number of attempts (the kind's own).")
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def create(
     name: str,
@@ -137,36 +139,35 @@ def create(
     as_json: bool,
     url: str,
     api_key: str | None,
-    **terms: Any,
+    **settings: Any,
 ) -> None:
-    """Make a schedule, or change it to what is said now.
+    """Create or replace a schedule.
 
-    KIND and JSON are those of a job, as in `coatcheck submit`. Its jobs carry the label
-    schedule=NAME. In --cron the fields are minute, hour, day of the month, month and day of the
-    week.
+    KIND and JSON describe its jobs, as in `coatcheck submit`. The jobs have the label
+    schedule=NAME. The fields of --cron are minute, hour, day of month, month and day of week.
 
     \b
     Examples:
         coatcheck schedules create nightly tidy --cron '30 2 * * *' --timezone Europe/Berlin
         coatcheck schedules create refresh report @order.json --every 15m --overlap skip
     """
-    terms["labels"] = dict(label_pairs(labels)) or None
-    if terms["start_at"] is not None:
-        terms["start_at"] = datetime.fromisoformat(_moment(terms["start_at"]))
-    given = {name: value for name, value in terms.items() if value is not None}
+    settings["labels"] = dict(label_pairs(labels)) or None
+    if settings["start_at"] is not None:
+        settings["start_at"] = datetime.fromisoformat(_moment(settings["start_at"]))
+    given = {name: value for name, value in settings.items() if value is not None}
     with Api(url, api_key) as api:
         schedule = api.put_schedule(name, kind, read_input(text), **given)
     if as_json:
         print_json(schedule)
     else:
-        _say(schedule, "is due")
+        _print_due(schedule, "is due")
 
 
 @schedules.command()
 @one_schedule
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def pause(name: str, **given: Any) -> None:
-    """Stop a schedule; ticks that come meanwhile are not made up for.
+    """Pause a schedule. Ticks that fall due while it is paused are skipped.
 
     \b
     Examples:
@@ -179,7 +180,7 @@ def pause(name: str, **given: Any) -> None:
 @one_schedule
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def resume(name: str, **given: Any) -> None:
-    """Let a paused schedule go on, with its next tick.
+    """Resume a paused schedule with its next tick.
 
     \b
     Examples:
@@ -192,9 +193,9 @@ def resume(name: str, **given: Any) -> None:
 @one_schedule
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def trigger(name: str, as_json: bool, url: str, api_key: str | None) -> None:
-    """Run a schedule's job now, and print the job's id.
+    """Submit a schedule's job now, and print the job's id.
 
-    Its ticks stay as they are. A paused schedule can be triggered too.
+    The ticks do not change. A paused schedule can be triggered too.
 
     \b
     Examples:
@@ -213,9 +214,9 @@ def trigger(name: str, as_json: bool, url: str, api_key: str | None) -> None:
 @one_schedule
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def delete(name: str, as_json: bool, url: str, api_key: str | None) -> None:
-    """Delete a schedule; its jobs stay.
+    """Delete a schedule. Its jobs remain.
 
-    One that an app declares is back when the app is started again: take it out of the code.
+    A schedule that an app declares is created again when the app starts: remove it from the code.
 
     \b
     Examples:
@@ -231,7 +232,7 @@ def delete(name: str, as_json: bool, url: str, api_key: str | None) -> None:
 
 @schedules.command("next")
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=complete_schedules)
-@click.option("--count", type=click.IntRange(1, 100), default=10, help="How many (10).")
+@click.option("--count", type=click.IntRange(1, 100), default=10, help="The number of ticks (10).")
 @options(*TIMING_OPTIONS)
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def next_ticks(
@@ -245,7 +246,7 @@ def next_ticks(
     url: str,
     api_key: str | None,
 ) -> None:
-    """Show when a schedule is due next, or when one with these options would be.
+    """Show the next ticks of a schedule, or of one with these options.
 
     \b
     Examples:
@@ -254,7 +255,7 @@ def next_ticks(
     """
     if name is not None:
         if cron or every_s or start_at or timezone:
-            raise click.UsageError("give either the name of a schedule or when it is due")
+            raise click.UsageError("give either the name of a schedule or its timing")
         with Api(url, api_key) as api:
             zone, ticks = api.schedule(name)["timezone"], api.ticks(name, count)
     else:
@@ -278,7 +279,9 @@ def _ticks(
     )
     problems = timing.problems()
     if problems:
-        raise click.UsageError("; ".join(f"{place[1:]}: {what}" for place, what in problems))
+        raise click.UsageError(
+            "; ".join(f"{pointer[1:]}: {detail}" for pointer, detail in problems)
+        )
     return [to_rfc3339(tick) for tick in timing.upcoming(now(), now(), count)]
 
 
@@ -299,25 +302,25 @@ def _set_paused(name: str, *, paused: bool, as_json: bool, url: str, api_key: st
     elif schedule["paused"]:
         out().print(f"schedule {plain(schedule['name'])} is paused", soft_wrap=True)
     else:
-        _say(schedule, "goes on")
+        _print_due(schedule, "is resumed, next due")
 
 
-def _say(schedule: dict[str, Any], what: str) -> None:
+def _print_due(schedule: dict[str, Any], what: str) -> None:
     due = schedule["next_at"]
-    when = "when it is resumed" if due is None else f"{due} ({relative(due)})"
+    when = "after it is resumed" if due is None else f"{due} ({relative(due)})"
     out().print(f"schedule {plain(schedule['name'])} {what}: {when}", soft_wrap=True)
 
 
 def _row(schedule: dict[str, Any]) -> Sequence[object]:
     due, last = schedule["next_at"], schedule["last_at"]
-    stands = "paused" if schedule["paused"] else "problem" if schedule["problem"] else ""
+    status = "paused" if schedule["paused"] else "problem" if schedule["problem"] else ""
     return (
         schedule["name"],
         schedule["kind"],
         _timing(schedule),
         "" if due is None else relative(due),
         "" if last is None else relative(last),
-        stands,
+        status,
     )
 
 
@@ -364,5 +367,5 @@ def _moment(given: str) -> str:
     try:
         return to_rfc3339(from_rfc3339(given))
     except ValueError:
-        said = f"--start-at: {given!r} is not a time such as 2030-01-31T09:00:00Z"
-        raise click.UsageError(said) from None
+        message = f"--start-at: {given!r} is not a time such as 2030-01-31T09:00:00Z"
+        raise click.UsageError(message) from None

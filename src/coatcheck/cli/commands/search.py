@@ -1,4 +1,4 @@
-"""`coatcheck search`: what the documents of a collection say about something."""
+"""`coatcheck search`: search a collection of documents."""
 
 from __future__ import annotations
 
@@ -20,42 +20,46 @@ LONGEST_SHOWN = 600
 
 @click.command()
 @click.argument("text", metavar="TEXT")
-@click.option("--collection", default="default", metavar="NAME", help="Where to look (default).")
-@click.option("-k", "most", type=click.IntRange(1, 100), default=5, help="How many passages (5).")
+@click.option(
+    "--collection", default="default", metavar="NAME", help="The collection to search (default)."
+)
+@click.option(
+    "-k", "most", type=click.IntRange(1, 100), default=5, help="The number of passages (5)."
+)
 @click.option(
     "--filter",
-    "wanted",
+    "filters_",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Only documents with this in their metadata; may be given several times.",
+    help="Only documents with this metadata; repeatable.",
 )
 @click.option(
     "--mode",
     type=click.Choice(MODES),
     default="hybrid",
-    help="Compare words, meanings (vector), or both (hybrid).",
+    help="Full-text search, vector search, or both (hybrid).",
 )
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def search(
     text: str,
     collection: str,
     most: int,
-    wanted: Sequence[str],
+    filters_: Sequence[str],
     mode: str,
     as_json: bool,
     url: str,
     api_key: str | None,
 ) -> None:
-    """Find the passages of a collection that answer TEXT, best first.
+    """Find the passages of a collection that match TEXT, best first.
 
-    Exit code 1 where nothing is found.
+    The exit code is 1 if there is no match.
 
     \b
     Examples:
         coatcheck search "how long are results kept" --collection docs
         coatcheck search "invoice 4711" --mode text --filter year=2026 --json
     """
-    filters = (("filter", f"{name}:{value}") for name, value in label_pairs(wanted))
+    filters = (("filter", f"{name}:{value}") for name, value in label_pairs(filters_))
     query = (("q", text), ("k", str(most)), ("mode", mode), *filters)
     with Api(url, api_key) as api:
         path = f"/v1/collections/{quote(collection, safe='')}/search"
@@ -66,7 +70,7 @@ def search(
         for number, passage in enumerate(found, 1):
             _show(number, passage)
     if not found:
-        complain("nothing was found")
+        complain("no passage was found")
         sys.exit(exit_codes.FAILED)
 
 

@@ -1,7 +1,7 @@
-"""`coatcheck serve`, `coatcheck worker` and `coatcheck migrate`: what runs beside the database.
+"""`coatcheck serve`, `coatcheck worker` and `coatcheck migrate`.
 
-What an API or a worker needs is imported by the process that is one (processes.py): the supervisor
-starts them sooner, and stays small.
+Only the API and worker processes import what they need (processes.py). The supervisor stays small
+and starts them sooner.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import click
 from coatcheck.cli.options import SETTING_OPTIONS, WORKER_OPTIONS, options
 from coatcheck.cli.server.api_probe import ApiProbe
 from coatcheck.cli.server.listen import listen
-from coatcheck.cli.server.parent import die_with_parent
-from coatcheck.cli.server.supervisor import ChildProcess, Supervisor
+from coatcheck.cli.server.supervisor import ChildProcess, Supervisor, die_with_parent
 from coatcheck.http.auth.loopback import check_bind_address, is_loopback
 from coatcheck.logs import configure_logging
 from coatcheck.settings import PREFIX, Settings, load_settings
@@ -27,11 +26,11 @@ from coatcheck.settings import PREFIX, Settings, load_settings
 
 @click.command()
 @click.argument("app", metavar="[MODULE:APP]", required=False)
-@click.option("--host", help="Address to listen on (127.0.0.1).")
-@click.option("--port", type=int, help="Port to listen on (8080); 0 takes a free one.")
+@click.option("--host", help="The address to listen on (127.0.0.1).")
+@click.option("--port", type=int, help="The port to listen on (8080); 0 picks a free one.")
 @options(*SETTING_OPTIONS, *WORKER_OPTIONS)
-@click.option("--no-worker", is_flag=True, help="Only the API, as one plain process.")
-@click.option("--in-process", is_flag=True, help="API and worker in one process.")
+@click.option("--no-worker", is_flag=True, help="Run only the API, in one process.")
+@click.option("--in-process", is_flag=True, help="Run the API and the worker in one process.")
 @click.option("--socket", "socket_fd", type=int, hidden=True)
 def serve(
     app: str | None,
@@ -41,24 +40,24 @@ def serve(
     socket_fd: int | None,
     **flags: Any,
 ) -> None:
-    """Serve an app: the HTTP API and a worker, as two supervised processes.
+    """Run the HTTP API and a worker for an app, as two supervised processes.
 
-    Without an app, the surfaces that are installed are served: diagrams, commands, and what other
-    packages bring. Rules of the config file ([[proxy]]) hand calls on to other services.
+    Without an app, serves the installed surfaces: diagrams, commands, documents and those of other
+    packages. [[proxy]] rules in the config file forward requests to other services.
 
-    A handler that blocks, crashes or leaks takes down at most the worker, which is started again;
-    the API goes on answering. Stop with Ctrl-C: running jobs get time to finish
-    (COATCHECK_DRAIN_S), and what does not is given back to the queue.
+    A handler that blocks, crashes or leaks memory affects only the worker process, which is
+    restarted; the API keeps responding. Stop with Ctrl-C: running jobs have COATCHECK_DRAIN_S
+    seconds to finish, then they are released to the queue.
 
     \b
     Examples:
         coatcheck serve tasks:app
         coatcheck serve shop/jobs.py:app --port 9000 --database sqlite:////var/lib/shop/jobs.db
-        coatcheck serve tasks:app --no-worker        # and elsewhere: coatcheck worker tasks:app
+        coatcheck serve tasks:app --no-worker        # run `coatcheck worker tasks:app` elsewhere
         coatcheck serve                              # the built-in surfaces
-        coatcheck serve --config proxy.toml          # and the rules of a proxy
+        coatcheck serve --config proxy.toml          # with proxy rules
     """
-    settings = _begin(flags, supervisor_pipe)
+    settings = _start(flags, supervisor_pipe)
     if socket_fd is not None:
         listening = socket.socket(fileno=socket_fd)
     else:
@@ -95,11 +94,11 @@ def serve(
 @click.argument("app", metavar="[MODULE:APP]", required=False)
 @options(*SETTING_OPTIONS, *WORKER_OPTIONS)
 def worker(app: str | None, supervisor_pipe: int | None, **flags: Any) -> None:
-    """Run jobs of an app, or of the installed surfaces; no port is opened.
+    """Run a worker for an app, or for the installed surfaces. Opens no port.
 
-    Start as many as the machine carries, beside `coatcheck serve MODULE:APP --no-worker` or on
-    their own. SIGTERM stops claiming, lets running jobs finish for COATCHECK_DRAIN_S seconds, and
-    gives the rest back without consuming an attempt.
+    Start as many workers as you need, beside `coatcheck serve MODULE:APP --no-worker` or on other
+    machines. On SIGTERM a worker stops claiming, lets running jobs finish for COATCHECK_DRAIN_S
+    seconds, and releases the rest without using up an attempt.
 
     \b
     Examples:
@@ -108,15 +107,15 @@ def worker(app: str | None, supervisor_pipe: int | None, **flags: Any) -> None:
     """
     from coatcheck.cli.server.processes import work_here  # noqa: PLC0415 - see above
 
-    work_here(app, _begin(flags, supervisor_pipe))
+    work_here(app, _start(flags, supervisor_pipe))
 
 
 @click.command()
 @options(*SETTING_OPTIONS)
 def migrate(**flags: Any) -> None:
-    """Bring the database to the schema of this release.
+    """Migrate the database to the schema of this release.
 
-    Servers and workers do this at start; run it apart to do it before a deploy.
+    Servers and workers migrate at startup. Run this command to migrate before a deploy.
 
     \b
     Examples:
@@ -125,30 +124,30 @@ def migrate(**flags: Any) -> None:
     """
     from coatcheck.store.open import store_for  # noqa: PLC0415 - see above
 
-    settings = _begin(flags, None)
+    settings = _start(flags, None)
     applied = asyncio.run(store_for(settings).migrate())
     for migration in applied:
         click.echo(f"applied {migration.number:03d} {migration.name}")
     click.echo("the database is up to date")
 
 
-def _begin(flags: dict[str, Any], supervisor_pipe: int | None) -> Settings:
+def _start(flags: dict[str, Any], supervisor_pipe: int | None) -> Settings:
     if supervisor_pipe is not None:
         die_with_parent(supervisor_pipe)
     settings = load_settings(flags)
     configure_logging(settings)
-    # Whoever confines a program reads it there, in this process or in one that it starts.
+    # The sandbox reads it there, in this process and in child processes.
     os.environ[f"{PREFIX}SANDBOX_UIDS"] = settings.sandbox_uids
     return settings
 
 
 def _has_keys(settings: Settings) -> bool:
-    """Look for keys, where that decides anything."""
+    """Tell whether the database has API keys; skip the lookup if it does not matter."""
     if is_loopback(settings.host) and not settings.is_production:
         return False
     from coatcheck.store.open import store_for  # noqa: PLC0415 - see above
 
-    async def look() -> bool:
+    async def read() -> bool:
         store = store_for(settings)
         await store.open()
         try:
@@ -156,7 +155,7 @@ def _has_keys(settings: Settings) -> bool:
         finally:
             await store.close()
 
-    return asyncio.run(look())
+    return asyncio.run(read())
 
 
 def _as_environment(settings: Settings) -> dict[str, str]:

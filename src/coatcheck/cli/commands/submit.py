@@ -1,4 +1,4 @@
-"""`coatcheck submit`."""
+"""`coatcheck submit`: submit a job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import click
 
 from coatcheck.cli.api import Api
 from coatcheck.cli.commands.watch import TIMEOUT_OPTION, watch_to_end
-from coatcheck.cli.json_input import read_input
 from coatcheck.cli.options import (
     JSON_OPTION,
     SERVER_OPTIONS,
@@ -19,6 +18,7 @@ from coatcheck.cli.options import (
     complete_queues,
     label_pairs,
     options,
+    read_input,
 )
 from coatcheck.cli.output.terminal import print_json, say
 from coatcheck.cli.output.time_format import read_moment, read_seconds
@@ -28,31 +28,35 @@ from coatcheck.client.new_job import NewJob
 @click.command()
 @click.argument("kind", metavar="KIND", shell_complete=complete_kinds)
 @click.argument("text", metavar="[JSON]", default="null")
-@click.option("--wait", is_flag=True, help="Watch the job until it ends, and print its result.")
+@click.option(
+    "--wait", is_flag=True, help="Follow the job until it is finished, and print its result."
+)
 @options(TIMEOUT_OPTION)
-@click.option("--queue", shell_complete=complete_queues, help="Another queue than the kind's own.")
+@click.option("--queue", shell_complete=complete_queues, help="The queue (the kind's own).")
 @click.option("--priority", type=int, help="-1000 to 1000, higher first (0).")
 @click.option(
     "--label",
     "labels",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A label to find it by; may be given several times.",
+    help="A label; repeatable.",
 )
 @click.option(
     "--run-at",
     metavar="TIME",
-    help="Not before 2030-01-31T09:00:00Z, or in 10m.",
+    help="The earliest start: 2030-01-31T09:00:00Z, or 10m from now.",
 )
 @click.option(
     "--deadline",
     callback=read_seconds,
     metavar="DURATION",
-    help="Fail it when it has not ended after this long, waiting included.",
+    help="Fail the job if it is not finished after this time, including the time in the queue.",
 )
-@click.option("--max-attempts", type=int, help="How often it may be tried (the kind's own).")
-@click.option("--webhook", metavar="URL", help="Call this address when it has ended.")
-@click.option("--key", help="An idempotency key: repeated under it, the job is submitted once.")
+@click.option("--max-attempts", type=int, help="The maximum number of attempts (the kind's own).")
+@click.option("--webhook", metavar="URL", help="Call this URL when the job is finished.")
+@click.option(
+    "--key", help="An idempotency key: repeated commands with the same key submit one job."
+)
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def submit(
     kind: str,
@@ -67,13 +71,13 @@ def submit(
     as_json: bool,
     url: str,
     api_key: str | None,
-    **terms: Any,
+    **options_: Any,
 ) -> None:
-    """Hand in a job: its KIND, and its input as JSON.
+    """Submit a job of a KIND, with its input as JSON.
 
-    JSON is the input itself, @FILE for what is in a file, or - for what comes on stdin; a kind
-    that takes no input needs none. Prints the job's id; with --wait a live view, and the result
-    on stdout. Ctrl-C then stops waiting, and the job goes on.
+    JSON is the input itself, @FILE, or - for stdin; leave it out if the kind takes no input. Prints
+    the job's id. With --wait, shows live progress and prints the result on stdout; Ctrl-C stops
+    waiting, and the job continues.
 
     \b
     Examples:
@@ -85,7 +89,7 @@ def submit(
     """
     value = read_input(text)
     optional = {
-        **terms,
+        **options_,
         "run_at": None if run_at is None else _due(run_at, key),
         "deadline_s": deadline,
         "labels": dict(label_pairs(labels)) or None,
@@ -104,8 +108,8 @@ def submit(
     click.echo(job["id"])
     if sys.stdout.isatty():
         hint = address_hint(url)
-        say(f"Watch it:  coatcheck watch {job['id']}{hint}")
-        say(f"Look at it:  coatcheck jobs show {job['id']}{hint}")
+        say(f"Follow it:  coatcheck watch {job['id']}{hint}")
+        say(f"Show it:    coatcheck jobs show {job['id']}{hint}")
 
 
 def _submit(api: Api, job: NewJob, key: str | None) -> dict[str, Any]:
@@ -113,8 +117,8 @@ def _submit(api: Api, job: NewJob, key: str | None) -> dict[str, Any]:
         return api.call(api.calls.submit(job, key))
     except KeyboardInterrupt:
         say(
-            "\nInterrupted before the server answered: the job may have been submitted. "
-            "Repeating the command under the same --key is safe."
+            "\nInterrupted before the server responded: the job may have been submitted. "
+            "Repeating the command with the same --key is safe."
         )
         raise
 
@@ -122,6 +126,8 @@ def _submit(api: Api, job: NewJob, key: str | None) -> dict[str, Any]:
 def _due(run_at: str, key: str | None) -> datetime:
     moment, from_now = read_moment(run_at)
     if from_now and key is not None:
-        # Told from now, each repetition would be another request, and the key could not hold.
-        raise click.UsageError("with --key, write --run-at in full, as 2030-01-31T09:00:00Z")
+        # A relative time differs at each repetition, which the server rejects under one key.
+        raise click.UsageError(
+            "with --key, give --run-at as an absolute time: 2030-01-31T09:00:00Z"
+        )
     return datetime.fromisoformat(moment)

@@ -1,4 +1,4 @@
-"""`coatcheck tenants`: whose jobs there are, what they may have, what they have used."""
+"""`coatcheck tenants`: tenants, their quotas and their usage."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from coatcheck.cli.admin import with_doorkeeper
+from coatcheck.cli.admin import with_authenticator
 from coatcheck.cli.options import JSON_OPTION, SETTING_OPTIONS, options
 from coatcheck.cli.output.tables import TableColumn, print_pairs, print_table
 from coatcheck.cli.output.terminal import print_json
@@ -44,7 +44,7 @@ one_tenant = click.argument("name", metavar="NAME")
 
 @click.group()
 def tenants() -> None:
-    """List tenants, say what they may have, suspend them, see what they use.
+    """List tenants, set quotas, suspend tenants, show usage.
 
     \b
     Examples:
@@ -65,15 +65,15 @@ def list_tenants(as_json: bool, **flags: Any) -> None:
         coatcheck tenants list
     """
 
-    async def read(keeper: Authenticator, _: Store) -> list[Tenant]:
+    async def read(authenticator: Authenticator, _: Store) -> list[Tenant]:
         found: list[Tenant] = []
         while True:
-            page = await keeper.tenants(found[-1].name if found else "", PAGE)
+            page = await authenticator.tenants(found[-1].name if found else "", PAGE)
             found += page
             if len(page) < PAGE:
                 return found
 
-    shown = [tenant_view(tenant) for tenant in with_doorkeeper(flags, read)]
+    shown = [tenant_view(tenant) for tenant in with_authenticator(flags, read)]
     if as_json:
         print_json({"tenants": shown})
     else:
@@ -87,11 +87,11 @@ def list_tenants(as_json: bool, **flags: Any) -> None:
     "quotas",
     multiple=True,
     metavar="NAME=N",
-    help=f"One of {', '.join(Quotas._fields)}; NAME= for no limit. The others stay.",
+    help=f"One of {', '.join(Quotas._fields)}; NAME= removes the limit. Others do not change.",
 )
 @options(JSON_OPTION, *SETTING_OPTIONS)
 def set_(name: str, quotas: tuple[str, ...], as_json: bool, **flags: Any) -> None:
-    """Make a tenant, or change its quotas.
+    """Create a tenant, or change its quotas.
 
     \b
     Examples:
@@ -100,20 +100,20 @@ def set_(name: str, quotas: tuple[str, ...], as_json: bool, **flags: Any) -> Non
     """
     changes = dict(_read_quota(text) for text in quotas)
 
-    async def put(keeper: Authenticator, store: Store) -> Tenant:
-        there = await store.access.get_tenant(name)
-        limits = (there.quotas if there else Quotas())._replace(**changes)
-        return (await keeper.put_tenant(name, quotas=limits, actor=CLI))[0]
+    async def put(authenticator: Authenticator, store: Store) -> Tenant:
+        tenant = await store.access.get_tenant(name)
+        limits = (tenant.quotas if tenant else Quotas())._replace(**changes)
+        return (await authenticator.put_tenant(name, quotas=limits, actor=CLI))[0]
 
     _change(flags, put, as_json)
 
 
 @tenants.command()
 @one_tenant
-@click.option("--unpaid", is_flag=True, help="Say 402 (it has not paid) instead of 403.")
+@click.option("--unpaid", is_flag=True, help="Respond with 402 (payment required) instead of 403.")
 @options(JSON_OPTION, *SETTING_OPTIONS)
 def suspend(name: str, unpaid: bool, as_json: bool, **flags: Any) -> None:
-    """Refuse all keys of a tenant, at once; jobs it has handed in go on.
+    """Reject all keys of a tenant immediately. Its submitted jobs continue.
 
     \b
     Examples:
@@ -128,7 +128,7 @@ def suspend(name: str, unpaid: bool, as_json: bool, **flags: Any) -> None:
 @one_tenant
 @options(JSON_OPTION, *SETTING_OPTIONS)
 def activate(name: str, as_json: bool, **flags: Any) -> None:
-    """Take the keys of a tenant again.
+    """Accept the keys of a suspended tenant again.
 
     \b
     Examples:
@@ -139,10 +139,12 @@ def activate(name: str, as_json: bool, **flags: Any) -> None:
 
 @tenants.command()
 @one_tenant
-@click.option("--last", default="24h", show_default=True, metavar="DURATION", help="How far back.")
+@click.option(
+    "--last", default="24h", show_default=True, metavar="DURATION", help="The period to show."
+)
 @options(JSON_OPTION, *SETTING_OPTIONS)
 def usage(name: str, last: str, as_json: bool, **flags: Any) -> None:
-    """Show what a tenant has used, by hour and kind.
+    """Show a tenant's usage by hour and kind.
 
     \b
     Examples:
@@ -151,10 +153,11 @@ def usage(name: str, last: str, as_json: bool, **flags: Any) -> None:
     until = SystemClock().now() + 1
     since = max(0, until - milliseconds(last, "--last"))
 
-    async def read(keeper: Authenticator, store: Store) -> list[Usage]:
-        return await store.access.list_usage((await keeper.tenant(name)).name, since, until)
+    async def read(authenticator: Authenticator, store: Store) -> list[Usage]:
+        return await store.access.list_usage((await authenticator.tenant(name)).name, since, until)
 
-    shown: list[Mapping[str, Any]] = [usage_view(used) for used in with_doorkeeper(flags, read)]
+    used_rows = with_authenticator(flags, read)
+    shown: list[Mapping[str, Any]] = [usage_view(used) for used in used_rows]
     if as_json:
         print_json({"usage": shown})
         return
@@ -163,16 +166,16 @@ def usage(name: str, last: str, as_json: bool, **flags: Any) -> None:
 
 
 def _set_status(name: str, status: TenantStatus, as_json: bool, flags: dict[str, Any]) -> None:
-    async def put(keeper: Authenticator, _: Store) -> Tenant:
-        await keeper.tenant(name)  # one that is not there is not made by a misspelling
-        return (await keeper.put_tenant(name, status=status, actor=CLI))[0]
+    async def put(authenticator: Authenticator, _: Store) -> Tenant:
+        await authenticator.tenant(name)  # a misspelled name must not create a tenant
+        return (await authenticator.put_tenant(name, status=status, actor=CLI))[0]
 
     _change(flags, put, as_json)
 
 
 def _change(flags: dict[str, Any], put: Any, as_json: bool) -> None:
     try:
-        shown = tenant_view(with_doorkeeper(flags, put))
+        shown = tenant_view(with_authenticator(flags, put))
     except InvalidPayload as error:
         raise click.UsageError(str(error)) from None
     if as_json:

@@ -1,9 +1,8 @@
-"""Following a job to its end, and what is said then.
+"""`coatcheck watch`: follow a job until it is finished, and print its outcome.
 
-On a terminal the job's log is read by long polls; each brings what was added since the last, and
-then the job itself is read. Elsewhere only its end is waited for. A server that goes away in
-between is waited for, as the job is durable and so is the wait. Ctrl-C ends the watching and never
-the job.
+On a terminal, long polls read the job's new events, and then the job itself. Without a terminal,
+the command only waits for the job to finish. If the server becomes unreachable, the command keeps
+trying, because the job is durable. Ctrl-C stops the command, never the job.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from coatcheck.cli.output.live import LiveView
 from coatcheck.cli.output.terminal import complain, err, plain, print_value, say
 from coatcheck.cli.output.time_format import age, read_seconds
 
-# One long poll of the log: a phase that comes without progress is seen after this long.
+# One long poll for events. A phase without progress shows after this time.
 POLL_S = 2.0
-# Where nobody looks on, only the end matters.
+# Without a terminal, only the outcome matters.
 LONG_POLL_S = 25.0
-# A server that is away longer than this is not coming back soon.
+# Give up if the server is unreachable for longer.
 GIVE_UP_AFTER_S = 60.0
 RETRY_PAUSE_S = 1.0
 
@@ -40,7 +39,7 @@ TIMEOUT_OPTION = click.option(
     "--timeout",
     callback=read_seconds,
     metavar="DURATION",
-    help="Stop waiting after this long, such as 90 or 15m (exit code 6); the job goes on.",
+    help="Stop waiting after this time, such as 90 or 15m (exit code 6); the job continues.",
 )
 
 
@@ -48,11 +47,10 @@ TIMEOUT_OPTION = click.option(
 @click.argument("job_id", metavar="ID", shell_complete=complete_jobs)
 @options(TIMEOUT_OPTION, JSON_OPTION, *SERVER_OPTIONS)
 def watch(job_id: str, timeout: float | None, as_json: bool, url: str, api_key: str | None) -> None:
-    """Watch a job until it ends, then print its result.
+    """Follow a job until it is finished, then print its result.
 
-    Shows where it stands, how far it has come and what it says of itself; a job that has ended
-    shows how it ended. Ctrl-C stops watching: the job goes on. The exit code tells the outcome:
-    0 succeeded, 1 failed, 4 cancelled, 6 not ended within --timeout.
+    Shows the job's state, progress and messages. Ctrl-C stops following; the job continues. The
+    exit code is the outcome: 0 succeeded, 1 failed, 4 cancelled, 6 not finished within --timeout.
 
     \b
     Examples:
@@ -64,23 +62,21 @@ def watch(job_id: str, timeout: float | None, as_json: bool, url: str, api_key: 
 
 
 def watch_to_end(api: Api, job_id: str, *, timeout: float | None, raw: bool) -> int:
-    """Follow a job, print how it ended, and return the exit code."""
-    come_back = f"coatcheck watch {job_id}{address_hint(api.url)}"
+    """Follow a job, print its outcome, and return the exit code."""
+    hint = f"coatcheck watch {job_id}{address_hint(api.url)}"
     try:
         job = follow(api, job_id, timeout)
     except KeyboardInterrupt:
-        say(f"\nThe job goes on. Come back to it with: {come_back}")
+        say(f"\nThe job continues. Follow it with: {hint}")
         return exit_codes.INTERRUPTED
     if job["finished_at"] is None:
-        complain(
-            f"job {job_id} is still {job['state']}; it goes on. Come back to it with: {come_back}"
-        )
+        complain(f"job {job_id} is still {job['state']}; it continues. Follow it with: {hint}")
         return exit_codes.TIMED_OUT
     return print_outcome(job, raw=raw)
 
 
 def follow(api: Api, job_id: str, timeout: float | None) -> dict[str, Any]:
-    """Return a job when it has ended, or as it stands when the time runs out."""
+    """Return a job once it is finished, or its current state after the timeout."""
     job = api.read_job(job_id, explain=True)
     if job["finished_at"] is not None:
         return job
@@ -90,12 +86,16 @@ def follow(api: Api, job_id: str, timeout: float | None) -> dict[str, Any]:
 
 
 def print_outcome(job: dict[str, Any], *, raw: bool) -> int:
-    """Print a result on stdout, or why there is none on stderr; return the exit code."""
+    """Print a result on stdout, or an error on stderr; return the exit code."""
     state = job["state"]
     if state == "succeeded":
         print_value(job["result"], raw=raw)
     elif state == "failed":
-        error = job["error"] or {"code": "unknown", "message": "no error was kept", "detail": None}
+        error = job["error"] or {
+            "code": "unknown",
+            "message": "no error was recorded",
+            "detail": None,
+        }
         why = f" ({job['reason']})" if job["reason"] else ""
         complain(f"job {job['id']} failed{why}: {error['code']}: {plain(error['message'])}")
         if error["detail"] and err().is_terminal:
@@ -108,7 +108,7 @@ def print_outcome(job: dict[str, Any], *, raw: bool) -> int:
 
 
 class _Follower:
-    """One wait for one job."""
+    """Polls one job until it is finished."""
 
     def __init__(
         self, api: Api, job: dict[str, Any], view: LiveView, timeout: float | None
@@ -120,44 +120,44 @@ class _Follower:
         self._seen = 0
 
     def run(self) -> dict[str, Any]:
-        """Return the job when it has ended, or when the time has run out."""
-        away_since: float | None = None
+        """Return the job once it is finished, or after the timeout."""
+        unreachable_since: float | None = None
         while self._job["finished_at"] is None and self._left() > 0:
             try:
-                self._look()
-                away_since = None
+                self._poll()
+                unreachable_since = None
             except ApiError as error:
-                away_since = away_since or time.monotonic()
-                patient = time.monotonic() - away_since < GIVE_UP_AFTER_S
-                if error.exit_code != exit_codes.UNREACHABLE or not patient:
+                unreachable_since = unreachable_since or time.monotonic()
+                may_retry = time.monotonic() - unreachable_since < GIVE_UP_AFTER_S
+                if error.exit_code != exit_codes.UNREACHABLE or not may_retry:
                     raise
-                self._view.tell("the server does not answer; waiting for it")
+                self._view.show_message("the server is unreachable; retrying")
                 time.sleep(min(RETRY_PAUSE_S, self._left()))
         if self._view.shown and self._job["finished_at"] is not None:
-            while self._read_log(0):  # what it said since, its last words among it
+            while self._read_events(0):  # the remaining events
                 continue
         return self._job
 
     def _left(self) -> float:
         return float("inf") if self._until is None else max(0.0, self._until - time.monotonic())
 
-    def _look(self) -> None:
-        """Wait for something to happen, and see how the job stands then."""
+    def _poll(self) -> None:
+        """Long-poll for a change, then read the job."""
         began = time.monotonic()
         wait = min(POLL_S if self._view.shown else LONG_POLL_S, self._left())
         if self._view.shown:
-            moved = self._read_log(wait)
+            changed = self._read_events(wait)
             self._job = self._api.read_job(self._job["id"], explain=True)
             self._view.show(self._job)
         else:
             self._job = self._api.read_job(self._job["id"], wait=wait)
-            moved = self._job["finished_at"] is not None
-        if not moved and time.monotonic() - began < wait / 2:
-            # Answered early: the server is about to stop, and another one will come.
+            changed = self._job["finished_at"] is not None
+        if not changed and time.monotonic() - began < wait / 2:
+            # The server responded early: it is shutting down.
             time.sleep(min(RETRY_PAUSE_S, self._left()))
 
-    def _read_log(self, wait: float) -> bool:
-        """Show what was added to the log, and tell whether anything was."""
+    def _read_events(self, wait: float) -> bool:
+        """Show new events; tell whether there were any."""
         page = self._api.read_events(self._job["id"], self._seen, wait)
         for event in page["events"]:
             self._seen = event["seq"]
@@ -172,4 +172,4 @@ class _Follower:
             )
             self._view.log(f"{data.get('message', '')}  {fields}".rstrip())
         elif event["type"] == "step" and data["state"] != "waiting":
-            self._view.step(f"step {data['seq']}: {step_name(data)} {data['state']}")
+            self._view.show_step(f"step {data['seq']}: {step_name(data)} {data['state']}")

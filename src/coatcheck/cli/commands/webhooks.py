@@ -1,4 +1,4 @@
-"""`coatcheck webhooks`."""
+"""`coatcheck webhooks`: create and manage webhooks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from coatcheck.cli.api import Api
-from coatcheck.cli.options import JSON_OPTION, SERVER_OPTIONS, list_or_go_on, options
+from coatcheck.cli.options import JSON_OPTION, SERVER_OPTIONS, list_by_default, options
 from coatcheck.cli.output.tables import TableColumn, print_pairs, print_table
 from coatcheck.cli.output.terminal import out, plain, print_json, say
 from coatcheck.cli.output.time_format import relative
@@ -18,14 +18,14 @@ COLUMNS = (
     TableColumn("WEBHOOK"),
     TableColumn("URL"),
     TableColumn("EVENTS", 2),
-    TableColumn("STANDS", 1),
+    TableColumn("STATUS", 1),
 )
 DELIVERY_COLUMNS = (
     TableColumn("DELIVERY"),
     TableColumn("EVENT"),
     TableColumn("STATE"),
     TableColumn("WHEN", 1),
-    TableColumn("TRIES", 2),
+    TableColumn("ATTEMPTS", 2),
     TableColumn("LAST", 3),
 )
 
@@ -38,7 +38,7 @@ STATES = [str(state) for state in DeliveryState]
 @options(JSON_OPTION, *SERVER_OPTIONS)
 @click.pass_context
 def webhooks(ctx: click.Context, /, **given: Any) -> None:
-    """Have other systems called about jobs.
+    """Manage webhooks.
 
     \b
     Examples:
@@ -46,13 +46,13 @@ def webhooks(ctx: click.Context, /, **given: Any) -> None:
         coatcheck webhooks create https://shop.example/jobs --event job.failed
         coatcheck webhooks secret
     """
-    list_or_go_on(ctx, given, _list)
+    list_by_default(ctx, given, _list)
 
 
 @webhooks.command("list")
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def list_webhooks(**given: Any) -> None:
-    """List the webhooks, and how they stand.
+    """List the webhooks and their status.
 
     \b
     Examples:
@@ -69,9 +69,9 @@ def list_webhooks(**given: Any) -> None:
     "events",
     multiple=True,
     type=click.Choice(TYPES),
-    help="What to be told (the ends of jobs); may be given several times.",
+    help="An event to send (succeeded, failed, cancelled); repeatable.",
 )
-@click.option("--description", default="", help="What it is for.")
+@click.option("--description", default="", help="A description.")
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def create(
     address: str,
@@ -81,7 +81,7 @@ def create(
     url: str,
     api_key: str | None,
 ) -> None:
-    """Have a URL called about all jobs; prints its id, and its secret this once.
+    """Create a webhook for all jobs; print its id and its secret.
 
     \b
     Examples:
@@ -89,12 +89,12 @@ def create(
         coatcheck webhooks create https://shop.example/jobs --event job.failed --json
     """
     with Api(url, api_key) as api:
-        made = api.webhooks.create(address, events=events or None, description=description)
+        created = api.webhooks.create(address, events=events or None, description=description)
     if as_json:
-        print_json(made)
+        print_json(created)
         return
-    print_pairs([("webhook", made["id"]), ("secret", made["secret"])])
-    say("Keep the secret: it is not shown again.")
+    print_pairs([("webhook", created["id"]), ("secret", created["secret"])])
+    say("Store the secret: it is not shown again.")
 
 
 @webhooks.command()
@@ -118,8 +118,8 @@ def show(webhook_id: str, as_json: bool, url: str, api_key: str | None) -> None:
             ("url", found["url"]),
             ("events", ", ".join(found["events"])),
             ("description", found["description"]),
-            ("stands", _standing(found)),
-            ("why", found["disabled_why"]),
+            ("status", _status(found)),
+            ("reason", found["disabled_why"]),
             ("created", f"{found['created_at']} ({relative(found['created_at'])})"),
         ]
     )
@@ -129,7 +129,7 @@ def show(webhook_id: str, as_json: bool, url: str, api_key: str | None) -> None:
 @one_webhook
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def enable(webhook_id: str, **given: Any) -> None:
-    """Let a webhook be called again.
+    """Enable a webhook.
 
     \b
     Examples:
@@ -142,7 +142,7 @@ def enable(webhook_id: str, **given: Any) -> None:
 @one_webhook
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def disable(webhook_id: str, **given: Any) -> None:
-    """Stop calling a webhook; what is pending for it is called off.
+    """Disable a webhook and drop its pending deliveries.
 
     \b
     Examples:
@@ -155,27 +155,27 @@ def disable(webhook_id: str, **given: Any) -> None:
 @one_webhook
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def delete(webhook_id: str, as_json: bool, url: str, api_key: str | None) -> None:
-    """Delete a webhook; what is pending for it is called off.
+    """Delete a webhook and its pending deliveries.
 
     \b
     Examples:
         coatcheck webhooks delete 01J8ZQ4R6T9X2B5N7M1K3C0VDE
     """
     with Api(url, api_key) as api:
-        gone = api.call(api.calls.webhooks.delete(webhook_id))
+        deleted = api.call(api.calls.webhooks.delete(webhook_id))
     if as_json:
-        print_json(gone)
+        print_json(deleted)
     else:
-        out().print(f"webhook {plain(gone['id'])} is deleted", soft_wrap=True)
+        out().print(f"webhook {plain(deleted['id'])} is deleted", soft_wrap=True)
 
 
 @webhooks.command()
 @click.argument("webhook_id", metavar="[WEBHOOK]", required=False)
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def rotate(webhook_id: str | None, as_json: bool, url: str, api_key: str | None) -> None:
-    """Print a new secret for a webhook, or without one for jobs' own.
+    """Create and print a new secret for a webhook; without an id, for the webhooks of single jobs.
 
-    For a day messages are signed with the one before as well.
+    For a day, deliveries are also signed with the previous secret.
 
     \b
     Examples:
@@ -187,13 +187,13 @@ def rotate(webhook_id: str | None, as_json: bool, url: str, api_key: str | None)
         print_json(rotated)
         return
     click.echo(rotated["secret"])
-    say(f"The one before is used beside it until {rotated['previous_until']}.")
+    say(f"The previous secret is used too until {rotated['previous_until']}.")
 
 
 @webhooks.command()
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def secret(as_json: bool, url: str, api_key: str | None) -> None:
-    """Print what calls to jobs' own webhooks are signed with.
+    """Print the secret that signs the webhooks of single jobs.
 
     \b
     Examples:
@@ -209,13 +209,15 @@ def secret(as_json: bool, url: str, api_key: str | None) -> None:
 
 @webhooks.command()
 @click.argument("webhook_id", metavar="[WEBHOOK]", required=False)
-@click.option("--job", "job_id", metavar="JOB", help="Of a job, whoever was told.")
+@click.option("--job", "job_id", metavar="JOB", help="The deliveries of this job.")
 @click.option(
     "--state",
     type=click.Choice([str(state) for state in DeliveryState]),
-    help="Only those in this state.",
+    help="Only deliveries in this state.",
 )
-@click.option("--limit", type=click.IntRange(1), default=50, help="How many (50).")
+@click.option(
+    "--limit", type=click.IntRange(1), default=50, help="The maximum number of deliveries (50)."
+)
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def deliveries(
     webhook_id: str | None,
@@ -226,7 +228,7 @@ def deliveries(
     url: str,
     api_key: str | None,
 ) -> None:
-    """List what a webhook was told, or who was told of a job, newest first.
+    """List the deliveries of a webhook, or of a job, newest first.
 
     \b
     Examples:
@@ -247,9 +249,9 @@ def deliveries(
 @click.argument("what", metavar="DELIVERY|WEBHOOK")
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def redeliver(what: str, as_json: bool, url: str, api_key: str | None) -> None:
-    """Send a delivery again, or all that a webhook has not taken.
+    """Send a delivery again, or all failed deliveries of a webhook.
 
-    A receiver knows a message that comes again by its webhook-id.
+    The webhook-id of a repeated message does not change.
 
     \b
     Examples:
@@ -274,7 +276,7 @@ def _list(*, as_json: bool, url: str, api_key: str | None) -> None:
     if as_json:
         print_json({"webhooks": found})
         return
-    rows = [(each["id"], each["url"], " ".join(each["events"]), _standing(each)) for each in found]
+    rows = [(each["id"], each["url"], " ".join(each["events"]), _status(each)) for each in found]
     print_table(COLUMNS, rows)
 
 
@@ -286,10 +288,10 @@ def _set_enabled(
     if as_json:
         print_json(found)
     else:
-        out().print(f"webhook {plain(found['id'])} is {_standing(found)}", soft_wrap=True)
+        out().print(f"webhook {plain(found['id'])} is {_status(found)}", soft_wrap=True)
 
 
-def _standing(webhook: dict[str, Any]) -> str:
+def _status(webhook: dict[str, Any]) -> str:
     if not webhook["enabled"]:
         return "disabled"
     failing = webhook["failing_since"]
@@ -298,8 +300,8 @@ def _standing(webhook: dict[str, Any]) -> str:
 
 def _delivery_row(delivery: dict[str, Any]) -> tuple[object, ...]:
     last = delivery["tries"][-1] if delivery["tries"] else {"status": None, "error": None}
-    said = last["error"] or last["status"] or ""
+    outcome = last["error"] or last["status"] or ""
     return (
         *(delivery["id"], delivery["type"], delivery["state"], relative(delivery["timestamp"])),
-        *(delivery["attempts"], said),
+        *(delivery["attempts"], outcome),
     )

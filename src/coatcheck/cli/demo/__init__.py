@@ -1,1 +1,1 @@
-"""`coatcheck demo`."""
+"""`coatcheck demo`: a server and a sample job for each surface."""

@@ -1,4 +1,4 @@
-"""What `coatcheck demo` serves: a kind of its own, and every surface that is installed."""
+"""The app of `coatcheck demo`: one kind, and every installed surface."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ app = app_of_surfaces()
 
 @app.job(retries=1, timeout="5m")
 def count_primes(ctx: Context, below: int) -> int:
-    """Count the primes below a number, a segment at a time, saying how far it is."""
+    """Count the primes below a number in segments, and report progress."""
     small = _primes_up_to(math.isqrt(below) + 1)
     found = 0
     for start in range(0, below, SEGMENT):

@@ -1,4 +1,4 @@
-"""`coatcheck demo`: a server, one real job through each door it has, and a look at the progress."""
+"""`coatcheck demo`: start a server and run a sample job through each surface."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ import httpx2
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from coatcheck.cli.demo.service import slow_service
 from coatcheck.cli.demo.surfaces import (
     DemoFailed,
-    show_command,
-    show_diagram,
-    show_graph,
-    show_model,
-    show_search,
-    show_slow_service,
+    demo_command,
+    demo_diagram,
+    demo_graph,
+    demo_model,
+    demo_search,
+    demo_slow_service,
+    slow_service,
 )
 from coatcheck.cli.server.listen import listen
 from coatcheck.client.client import Client, JobHandle
@@ -36,22 +36,22 @@ from coatcheck.surfaces.installed import installed_surfaces
 ANNOUNCEMENT = "Coatcheck listens on "
 LIMIT = 20_000_000
 POLL_S = 0.1
-USUAL_PORT = 8080
-SHOWS = {
-    "graphs": show_graph,
-    "ingest": show_search,
-    "render": show_diagram,
-    "tasks": show_command,
-    "proxy": show_slow_service,
-    "foreman": show_model,
+DEFAULT_PORT = 8080
+DEMOS = {
+    "graphs": demo_graph,
+    "ingest": demo_search,
+    "render": demo_diagram,
+    "tasks": demo_command,
+    "proxy": demo_slow_service,
+    "foreman": demo_model,
 }
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Exit when the jobs have ended, instead of staying up.")
-@click.option("--port", type=int, default=None, help="Port to listen on (8080, or a free one).")
+@click.option("--once", is_flag=True, help="Exit when the jobs are finished.")
+@click.option("--port", type=int, default=None, help="The port to listen on (8080, or a free one).")
 def demo(once: bool, port: int | None) -> None:
-    """Start a server and put a real job through each of its doors, with live progress.
+    """Start a server and run a sample job through each surface, with live progress.
 
     \b
     Examples:
@@ -62,32 +62,34 @@ def demo(once: bool, port: int | None) -> None:
 
 
 def run_demo(*, once: bool, port: int | None) -> int:
-    """Show the whole path; return the exit code."""
+    """Run the demo; return the exit code."""
     console = Console()
-    console.print("[bold]Coatcheck[/bold]: hand in slow work, get a ticket, come back for it.\n")
+    console.print("[bold]Coatcheck[/bold]: submit slow work, get an id, fetch the result later.\n")
     with _config() as config, _server(port, config) as (process, url):
-        console.print(f"The server is up at [bold]{url}[/bold]: an API and a worker process.")
-        succeeded = _show_all(console, url, with_service=config is not None)
+        console.print(
+            f"The server runs at [bold]{url}[/bold]: an API process and a worker process."
+        )
+        succeeded = _run_all(console, url, with_service=config is not None)
         if once or not succeeded:
             return 0 if succeeded else 1
-        console.print("\nIt stays up. Try, in another terminal:\n")
+        console.print("\nThe server keeps running. Try, in another terminal:\n")
         console.print(f"  curl -i {url}/v1/jobs -H 'content-type: application/json' \\")
         console.print('       -d \'{"kind":"count_primes","input":20000000}\'\n', markup=False)
-        console.print("and then GET what its Location header says. In a browser the cockpit shows")
-        console.print(f"it all: [bold]{url}/ui[/bold]. Ctrl-C stops the server.")
+        console.print("Then GET the URL in the Location header. The cockpit shows all jobs:")
+        console.print(f"[bold]{url}/ui[/bold]. Ctrl-C stops the server.")
         with contextlib.suppress(KeyboardInterrupt):
             return process.wait()
         return 0
 
 
-def _show_all(console: Console, url: str, *, with_service: bool) -> bool:
-    shown = [_show_job(console, url)]
+def _run_all(console: Console, url: str, *, with_service: bool) -> bool:
+    succeeded = [_run_job(console, url)]
     for name, missing in [*_surfaces(), *([("proxy", "")] if with_service else [])]:
         if missing:
-            console.print(f"\n[yellow]{name} is left out[/yellow]: {missing}")
-        elif name in SHOWS:
-            shown.append(_show_surface(console, url, name))
-    return all(shown)
+            console.print(f"\n[yellow]{name} is not available[/yellow]: {missing}")
+        elif name in DEMOS:
+            succeeded.append(_run_surface(console, url, name))
+    return all(succeeded)
 
 
 def _surfaces() -> list[tuple[str, str]]:
@@ -97,22 +99,22 @@ def _surfaces() -> list[tuple[str, str]]:
     ]
 
 
-def _show_surface(console: Console, url: str, name: str) -> bool:
+def _run_surface(console: Console, url: str, name: str) -> bool:
     try:
-        SHOWS[name](console, url)
+        DEMOS[name](console, url)
     except (DemoFailed, httpx2.HTTPError) as error:
         console.print(f"[red]{name} failed[/red]: {error}")
         return False
     return True
 
 
-def _show_job(console: Console, url: str) -> bool:
+def _run_job(console: Console, url: str) -> bool:
     with Client(url) as client:
         handle = client.submit("count_primes", LIMIT)
         console.print(f"\nPOST /v1/jobs  ->  202, job [bold]{handle.id}[/bold] is on disk")
         job = _watch(console, handle)
         if job["state"] != "succeeded":
-            console.print(f"[red]the job ended as {job['state']}[/red]: {job['error']}")
+            console.print(f"[red]the job is {job['state']}[/red]: {job['error']}")
             return False
         console.print(
             f"GET /v1/jobs/{handle.id}  ->  {job['state']}: "
@@ -148,8 +150,9 @@ def _watch(console: Console, handle: JobHandle) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _config() -> Iterator[Path | None]:
-    """Give a config file with a service to stand before; None where there is one already, or the
-    proxy is not installed.
+    """Yield a config file with a proxy rule for a slow service.
+
+    Yields None if COATCHECK_CONFIG is set or the proxy is not installed.
     """
     if "COATCHECK_CONFIG" in os.environ or find_spec("aiohttp") is None:
         yield None
@@ -183,12 +186,12 @@ def _server(port: int | None, config: Path | None) -> Iterator[tuple[subprocess.
 
 
 def _free_port() -> int:
-    """Return the usual port, or 0 (any) where somebody has it."""
+    """Return the default port, or 0 (any free port) if it is in use."""
     try:
-        listen("127.0.0.1", USUAL_PORT).close()
+        listen("127.0.0.1", DEFAULT_PORT).close()
     except ConfigurationError:
         return 0
-    return USUAL_PORT
+    return DEFAULT_PORT
 
 
 def _stop(process: subprocess.Popen[str]) -> None:

@@ -1,1 +1,1 @@
-"""`coatcheck doctor`: is all well, and what to do where it is not."""
+"""`coatcheck doctor`: checks of an installation."""

@@ -1,4 +1,4 @@
-"""What the doctor finds."""
+"""The findings of the checks."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 
 class Level(StrEnum):
-    """How much a finding matters."""
+    """The severity of a finding."""
 
     OK = "ok"
-    WARNING = "warning"  # it works, and somebody should know
+    WARNING = "warning"  # it works, but needs attention
     PROBLEM = "problem"  # something does not work
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at: what was found, and what to do about it."""
+    """The outcome of one check, and advice."""
 
     area: str
     level: Level
@@ -24,15 +24,15 @@ class Finding(NamedTuple):
 
 
 def ok(area: str, message: str, advice: str = "") -> Finding:
-    """Return a finding that is as it should be."""
+    """Return a finding without a problem."""
     return Finding(area, Level.OK, message, advice)
 
 
 def warning(area: str, message: str, advice: str) -> Finding:
-    """Return a finding that somebody should know of."""
+    """Return a finding that needs attention."""
     return Finding(area, Level.WARNING, message, advice)
 
 
 def problem(area: str, message: str, advice: str) -> Finding:
-    """Return a finding that keeps something from working."""
+    """Return a finding that prevents something from working."""
     return Finding(area, Level.PROBLEM, message, advice)

@@ -1,4 +1,4 @@
-"""Looking at a PostgreSQL database without changing it."""
+"""Inspection of a PostgreSQL database, without changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coatcheck.store.shared.migrations import Migration, pending
 
 
 class PostgresFacts(NamedTuple):
-    """What a server tells of itself and of our schema."""
+    """The server's version and clock, and the state of our schema."""
 
     version: str
     missing: list[Migration]
@@ -21,8 +21,8 @@ class PostgresFacts(NamedTuple):
     ahead_ms: float  # how far its clock is ahead of ours
 
 
-async def look_at_postgres(dsn: str, schema: str) -> PostgresFacts:
-    """Ask for the version, the migrations and the time; raises what the store itself would."""
+async def inspect_postgres(dsn: str, schema: str) -> PostgresFacts:
+    """Read the version, the migrations and the time; raise the same errors as the store."""
     migrations = Statements(schema).migrations()
     connection = await connect(dsn)
     try:

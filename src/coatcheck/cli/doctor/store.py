@@ -1,46 +1,52 @@
-"""The store, looked at without changing it: nothing is created and nothing is migrated."""
+"""Checks of the store, its workers and its queues. Nothing is created or migrated."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import apsw
 
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
-from coatcheck.cli.doctor.state import StoreFacts, read_inside
+from coatcheck.cli.output.time_format import now, short
 from coatcheck.crypto.secret_refs import resolve
 from coatcheck.errors import CoatcheckError, ConfigurationError, StoreUnavailable
+from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.model.state import State
 from coatcheck.settings import Settings
+from coatcheck.store.base import JobFilter, QueueStatus, RegisteredWorker, Store
 from coatcheck.store.open import store_for
 from coatcheck.store.shared.migrations import Migration, pending
 from coatcheck.store.sqlite.database.connection import connect, translate
 from coatcheck.store.sqlite.database.schema import MIGRATIONS, applied_number
 
 AREA = "store"
-_WRONG = "correct COATCHECK_DATABASE (--database)"
+_ADVICE = "correct COATCHECK_DATABASE (--database)"
+# Enough queued jobs to see which kinds are waiting.
+SAMPLE = 1_000
+LONG_WAIT_MS = 15 * 60_000
 
 
 class StoreView(NamedTuple):
-    """What was found out about a store."""
+    """The findings about a store."""
 
     findings: Sequence[Finding]
     scheme: str = ""
     sqlite_path: Path | None = None
-    inside: StoreFacts | None = None
+    facts: StoreFacts | None = None
     database_ahead_ms: float | None = None
 
 
-async def look_at_store(settings: Settings) -> StoreView:
-    """Look at the store that the settings name."""
+async def inspect_store(settings: Settings) -> StoreView:
+    """Inspect the configured store."""
     try:
-        store_for(settings)  # says what is wrong with an address
+        store_for(settings)  # validates the address
         url = resolve(settings.database)
     except CoatcheckError as error:
-        return StoreView([problem(AREA, str(error), _WRONG)])
+        return StoreView([problem(AREA, str(error), _ADVICE)])
     scheme = url.partition("://")[0]
     if scheme == "sqlite":
         return await _sqlite(settings, _path_in(url))
@@ -53,36 +59,36 @@ def _path_in(url: str) -> Path:
 
 async def _sqlite(settings: Settings, path: Path) -> StoreView:
     view = StoreView([], "sqlite", path)
-    if (absent := _absent(path)) is not None:
-        return view._replace(findings=[absent])
+    if (finding := _check_absent(path)) is not None:
+        return view._replace(findings=[finding])
     try:
-        missing = _missing(path)
+        missing = _pending_migrations(path)
     except apsw.NotADBError:
-        said = f"{path} is not a SQLite database, or a damaged one"
-        return view._replace(findings=[problem(AREA, said, f"{_WRONG}, or restore a backup")])
+        message = f"{path} is not a SQLite database, or it is damaged"
+        return view._replace(findings=[problem(AREA, message, f"{_ADVICE}, or restore a backup")])
     except apsw.Error as error:
-        return view._replace(findings=[_trouble(translate(error))])
+        return view._replace(findings=[_error_finding(translate(error))])
     except CoatcheckError as error:
-        return view._replace(findings=[_trouble(error)])
+        return view._replace(findings=[_error_finding(error)])
     if missing:
-        return view._replace(findings=[ok(AREA, f"{path} can be read"), _pending(missing)])
-    return await _use(settings, view, str(path), len(MIGRATIONS))
+        return view._replace(findings=[ok(AREA, f"{path} is readable"), _pending(missing)])
+    return await _open(settings, view, str(path), len(MIGRATIONS))
 
 
-def _absent(path: Path) -> Finding | None:
+def _check_absent(path: Path) -> Finding | None:
     if path.exists():
         return None
     folder = next(folder for folder in path.parents if folder.exists())
     if not os.access(folder, os.W_OK):
-        said = f"{path} is not there, and {folder} cannot be written to"
-        return problem(AREA, said, f"{_WRONG}, or the rights of that folder")
-    said = f"{path} is not there yet"
+        message = f"{path} does not exist, and {folder} is not writable"
+        return problem(AREA, message, f"{_ADVICE}, or the permissions of that folder")
+    message = f"{path} does not exist yet"
     return warning(
-        AREA, said, "coatcheck serve or coatcheck migrate makes it; or was another meant?"
+        AREA, message, "coatcheck serve or coatcheck migrate creates it; check --database"
     )
 
 
-def _missing(path: Path) -> list[Migration]:
+def _pending_migrations(path: Path) -> list[Migration]:
     connection = connect(path, read_only=True)
     try:
         connection.execute("SELECT count(*) FROM sqlite_schema").get  # noqa: B018 - reads the file
@@ -92,44 +98,44 @@ def _missing(path: Path) -> list[Migration]:
 
 
 async def _postgres(settings: Settings, dsn: str) -> StoreView:
-    # Optional parts: `store_for` has succeeded, so the driver is there.
-    from coatcheck.cli.doctor.postgres import look_at_postgres  # noqa: PLC0415
+    # The driver is optional; it is installed, because `store_for` succeeded.
+    from coatcheck.cli.doctor.postgres import inspect_postgres  # noqa: PLC0415
 
     view = StoreView([], "postgresql")
     try:
-        seen = await look_at_postgres(dsn, settings.schema)
+        found = await inspect_postgres(dsn, settings.schema)
     except CoatcheckError as error:
-        return view._replace(findings=[_trouble(error)])
-    view = view._replace(database_ahead_ms=seen.ahead_ms)
-    place = f"PostgreSQL {seen.version}, schema {settings.schema!r}"
-    if seen.missing:
-        return view._replace(findings=[ok(AREA, f"{place} can be reached"), _pending(seen.missing)])
-    return await _use(settings, view, place, seen.known)
+        return view._replace(findings=[_error_finding(error)])
+    view = view._replace(database_ahead_ms=found.ahead_ms)
+    name = f"PostgreSQL {found.version}, schema {settings.schema!r}"
+    if found.missing:
+        return view._replace(findings=[ok(AREA, f"{name} is reachable"), _pending(found.missing)])
+    return await _open(settings, view, name, found.known)
 
 
-async def _use(settings: Settings, view: StoreView, place: str, migrations: int) -> StoreView:
-    """Open a store that has nothing to migrate, write to it, and read what it knows."""
+async def _open(settings: Settings, view: StoreView, name: str, migrations: int) -> StoreView:
+    """Open a store without pending migrations, write to it, and read its workers and queues."""
     store = store_for(settings)
     began = time.monotonic()
     try:
         await store.open()
         try:
             await store.ping()
-            inside = await read_inside(store)
+            facts = await read_facts(store)
         finally:
             await store.close()
     except CoatcheckError as error:
-        return view._replace(findings=[_trouble(error)])
+        return view._replace(findings=[_error_finding(error)])
     except OSError as error:
-        said = f"{place} cannot be opened: {error.strerror or type(error).__name__}"
-        advice = "look as the user that the server runs as, and at the rights of its folder"
-        return view._replace(findings=[problem(AREA, said, advice)])
+        message = f"{name} cannot be opened: {error.strerror or type(error).__name__}"
+        advice = "run the doctor as the server's user, and check the permissions of its folder"
+        return view._replace(findings=[problem(AREA, message, advice)])
     took = (time.monotonic() - began) * 1000
     findings = [
-        ok(AREA, f"{place} takes writes (opened, written and read in {took:.0f} ms)"),
+        ok(AREA, f"{name} accepts writes (opened, written and read in {took:.0f} ms)"),
         ok("migrations", f"all {migrations} are applied"),
     ]
-    return view._replace(findings=findings, inside=inside)
+    return view._replace(findings=findings, facts=facts)
 
 
 def _pending(missing: Sequence[Migration]) -> Finding:
@@ -141,9 +147,76 @@ def _pending(missing: Sequence[Migration]) -> Finding:
     )
 
 
-def _trouble(error: Exception) -> Finding:
+def _error_finding(error: Exception) -> Finding:
     if isinstance(error, StoreUnavailable):
-        return problem(AREA, str(error), "see that the database is up, writable and has room")
+        return problem(
+            AREA,
+            str(error),
+            "check that the database is running and writable, and that the disk is not full",
+        )
     if isinstance(error, ConfigurationError):
-        return problem(AREA, str(error), _WRONG)
-    return problem(AREA, str(error), "the database is of another release, or damaged")
+        return problem(AREA, str(error), _ADVICE)
+    return problem(AREA, str(error), "the database belongs to another release, or is damaged")
+
+
+class StoreFacts(NamedTuple):
+    """Workers, queues and waiting kinds of a usable store."""
+
+    workers: Sequence[RegisteredWorker]
+    queues: Sequence[QueueStatus]
+    waiting_kinds: frozenset[str]
+
+
+async def read_facts(store: Store) -> StoreFacts:
+    """Read the workers and queues of an open store."""
+    waiting = await store.jobs.list_jobs(
+        JobFilter(DEFAULT_TENANT, state=State.QUEUED, limit=SAMPLE)
+    )
+    return StoreFacts(
+        await store.workers.list_workers(),
+        await store.queues.list_queues(),
+        frozenset(job.kind for job in waiting),
+    )
+
+
+def check_facts(facts: StoreFacts) -> Iterator[Finding]:
+    """Check workers and queues."""
+    alive = [seen.info for seen in facts.workers if not seen.known_dead]
+    dead = len(facts.workers) - len(alive)
+    for info in alive:
+        since = short(max(0, now() - info.started_at))
+        kinds = ", ".join(info.kinds) or "no kinds"
+        worker = f"process {info.pid} on {info.host}"
+        yield ok("workers", f"{worker} for {since}, {info.slots} slots: {kinds}")
+    if dead:
+        message = f"{dead} worker(s) died"
+        yield warning("workers", message, "no action needed: the next sweep requeues their jobs")
+    if not alive:
+        advice = "start one: coatcheck serve MODULE:APP, or coatcheck worker MODULE:APP"
+        yield warning("workers", "no worker is running: no job starts", advice)
+    for queue in facts.queues:
+        yield _check_queue(queue)
+    if not facts.queues:
+        yield ok("queues", "no job is queued or running")
+    known = {kind for info in alive for kind in info.kinds}
+    for kind in sorted(facts.waiting_kinds - known):
+        message = f"jobs of kind {kind!r} are queued, but no running worker has that kind"
+        yield warning("queues", message, "start a worker for the app that declares it")
+
+
+def _check_queue(queue: QueueStatus) -> Finding:
+    counts = f"{queue.ready} ready, {queue.running} running, {queue.delayed} delayed"
+    message = f"queue {queue.name!r}: {counts}"
+    if queue.concurrency is not None:
+        message += f" (at most {queue.concurrency} at once)"
+    if queue.oldest_ready is None:
+        waited = 0
+    else:
+        waited = max(0, now() - queue.oldest_ready)
+        message += f", the oldest for {short(waited)}"
+    if queue.paused:
+        return warning("queues", f"{message}; paused", f"coatcheck queues resume {queue.name}")
+    if waited > LONG_WAIT_MS:
+        advice = "add workers or slots (COATCHECK_CONCURRENCY); see coatcheck jobs explain ID"
+        return warning("queues", message, advice)
+    return ok("queues", message)

@@ -1,1 +1,1 @@
-"""Walking and packing folders."""
+"""The files that commands send to a server."""

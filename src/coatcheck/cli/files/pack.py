@@ -1,7 +1,6 @@
-"""A folder as a zip, for somebody who makes a graph of it.
+"""A folder of source code as a zip file.
 
-What comes along is what a walk through it finds (cli/files/walk.py), but for archives and files
-that nobody would read.
+It contains the files that `walk` finds, except archives and files that are too large.
 """
 
 from __future__ import annotations
@@ -20,53 +19,51 @@ from coatcheck.surfaces.graphs.constants import LARGEST_SOURCE
 
 @dataclass
 class PackResult:
-    """What came along, and what did not, by reason."""
+    """The number and size of the packed files, and the skipped ones by reason."""
 
     files: int = 0
     bytes: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
 
 
 def pack(folder: Path, into: IO[bytes]) -> PackResult:
     """Write a folder's files into a zip."""
     packed = PackResult()
     seen: set[str] = set()
-    above = _packages_above(folder)
+    prefix = _packages_above(folder)
     with zipfile.ZipFile(into, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        for path, name in walk(folder, packed.left_out, _why_not):
+        for path, name in walk(folder, packed.skipped, _skip_reason):
             if name.casefold() in seen:
-                packed.left_out["of the same name but for its case"] += 1
+                packed.skipped["with names that differ only in case"] += 1
                 continue
             seen.add(name.casefold())
             try:
                 content = path.read_bytes()
             except OSError:
-                packed.left_out["unreadable"] += 1
+                packed.skipped["unreadable"] += 1
                 continue
-            # Neither its times nor its owner matter to anybody.
-            archive.writestr(zipfile.ZipInfo(above + name), content, zipfile.ZIP_DEFLATED)
+            # Times and owners are left out.
+            archive.writestr(zipfile.ZipInfo(prefix + name), content, zipfile.ZIP_DEFLATED)
             packed.files += 1
             packed.bytes += len(content)
     return packed
 
 
 def _packages_above(folder: Path) -> str:
-    """Return the path that a folder within a package of Python is imported by: without it nothing
-    in there would be found under the names it is imported under.
-    """
+    """Return the path of the Python packages above a folder, so that imports resolve."""
     parts: list[str] = []
-    here = folder.resolve()
-    while (here / "__init__.py").is_file() and here.name:
-        parts.insert(0, here.name)
-        here = here.parent
+    current = folder.resolve()
+    while (current / "__init__.py").is_file() and current.name:
+        parts.insert(0, current.name)
+        current = current.parent
     return "".join(f"{part}/" for part in parts)
 
 
-def _why_not(entry: os.DirEntry[str]) -> str | None:
+def _skip_reason(entry: os.DirEntry[str]) -> str | None:
     if entry.name.lower().endswith(ARCHIVES):
         return "archives"
     if entry.stat(follow_symlinks=False).st_size > LARGEST_SOURCE:
         return "too large"
     if not entry.name.isprintable() or "\\" in entry.name:
-        return "of a name that is not portable"
+        return "with names that are not portable"
     return None

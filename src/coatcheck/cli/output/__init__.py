@@ -1,1 +1,1 @@
-"""Output for people and for scripts."""
+"""Terminal output: tables, job pages, live progress, JSON."""

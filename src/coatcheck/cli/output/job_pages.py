@@ -1,4 +1,4 @@
-"""Jobs as a person sees them: a row of a table, or a page of its own."""
+"""Jobs and steps as tables and pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEP_COLUMNS = (
     TableColumn("#"),
     TableColumn("STEP"),
     TableColumn("STATE"),
-    TableColumn("TRIES", 3),
+    TableColumn("ATTEMPTS", 3),
     TableColumn("TOOK", 2),
     TableColumn("OUTCOME", 1),
 )
@@ -40,7 +40,7 @@ def print_jobs(jobs: Sequence[dict[str, Any]]) -> None:
                 job["queue"],
                 age(job["created_at"]),
                 _took(job),
-                _last_word(job),
+                _summary(job),
             )
             for job in jobs
         ],
@@ -48,26 +48,26 @@ def print_jobs(jobs: Sequence[dict[str, Any]]) -> None:
 
 
 def print_job(job: dict[str, Any], steps: Sequence[dict[str, Any]] = ()) -> None:
-    """Print all that is known of a job."""
+    """Print a job in full."""
     print_pairs(
         [
             ("id", job["id"]),
             ("kind", job["kind"]),
-            ("state", _standing(job)),
+            ("state", _state(job)),
             ("queue", job["queue"]),
             ("position", job.get("position")),
             ("priority", job["priority"]),
             ("attempt", f"{job['attempt']} of {job['max_attempts']}"),
-            ("progress", progress_words(job["progress"])),
+            ("progress", format_progress(job["progress"])),
             ("parent", job["parent"]),
             ("forked from", job["forked_from"]),
             ("labels", ", ".join(f"{name}={value}" for name, value in job["labels"].items())),
             ("created", _moment(job["created_at"])),
-            ("due", _moment(job["run_at"]) if job["run_at"] != job["created_at"] else None),
+            ("scheduled", _moment(job["run_at"]) if job["run_at"] != job["created_at"] else None),
             ("started", _moment(job["started_at"])),
             ("finished", _moment(job["finished_at"])),
             ("took", _took(job)),
-            ("kept until", _moment(job["expires_at"])),
+            ("expires", _moment(job["expires_at"])),
         ]
     )
     if steps:
@@ -83,7 +83,7 @@ def print_job(job: dict[str, Any], steps: Sequence[dict[str, Any]] = ()) -> None
 
 
 def print_steps(steps: Sequence[dict[str, Any]]) -> None:
-    """Print what a job has done so far as a table."""
+    """Print a job's recorded steps as a table."""
     rows = [
         (
             number,
@@ -99,7 +99,7 @@ def print_steps(steps: Sequence[dict[str, Any]]) -> None:
 
 
 def step_name(step: dict[str, Any]) -> str:
-    """Say which step it is."""
+    """Return the name of a step with its key or occurrence."""
     name = step["name"] if step["op"] in ("step", step["name"]) else f"{step['op']} {step['name']}"
     if step["key"] is not None:
         return f"{name} [{step['key']}]"
@@ -114,32 +114,32 @@ def _outcome(step: dict[str, Any]) -> str:
     return dumps(step["result"]) if "result" in step else ""
 
 
-def progress_words(progress: dict[str, Any] | None) -> str:
-    """Say how far a job has come."""
+def format_progress(progress: dict[str, Any] | None) -> str:
+    """Format a job's progress."""
     if progress is None:
         return ""
     done, total, message = progress["done"], progress["total"], progress["message"]
-    far = f"{100 * done / total:.0f}%" if total else f"{done:g}"
-    return f"{far} {message}" if message else far
+    amount = f"{100 * done / total:.0f}%" if total else f"{done:g}"
+    return f"{amount} {message}" if message else amount
 
 
-def _standing(job: dict[str, Any]) -> str:
-    said = [job["state"]]
+def _state(job: dict[str, Any]) -> str:
+    words = [job["state"]]
     if job["phase"]:
-        said.append(f"({job['phase']})")
+        words.append(f"({job['phase']})")
     if job["reason"]:
-        said.append(f"(reason: {job['reason']})")
-    return " ".join(said)
+        words.append(f"(reason: {job['reason']})")
+    return " ".join(words)
 
 
-def _last_word(job: dict[str, Any]) -> str:
+def _summary(job: dict[str, Any]) -> str:
     if job["state"] == "failed" and job["error"]:
         return str(job["error"]["code"])
-    return progress_words(job["progress"])
+    return format_progress(job["progress"])
 
 
 def _took(job: dict[str, Any]) -> str:
-    """Say how long the last attempt took, or has been taking."""
+    """Format the duration of the last attempt."""
     if job["state"] in ("queued", "waiting"):
         return ""
     return age(job["started_at"], job["finished_at"])

@@ -1,4 +1,4 @@
-"""The live view of a job on a terminal: where it stands, a bar, what it says of itself."""
+"""The live view of a job on a terminal: state, progress bar, message."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
-from coatcheck.cli.output.tables import cut
+from coatcheck.cli.output.tables import truncate
 from coatcheck.cli.output.terminal import err, plain
 
-# Below this a terminal has room for the essential only.
+# A narrower terminal shows no elapsed time and a short state.
 NARROW = 60
-LONGEST_STANDING, SHORT_STANDING = 30, 10
+MAX_STATUS, NARROW_STATUS = 30, 10
 
 
 class LiveView:
-    """One line on stderr that changes; nothing at all where stderr is no terminal."""
+    """One line on stderr that is updated in place; nothing if stderr is not a terminal."""
 
     def __init__(self) -> None:
         console = err()
@@ -40,9 +40,9 @@ class LiveView:
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self._standing = ""
+        self._status = ""
         self._step = ""
-        self._task = self._progress.add_task("", total=None, standing="", message="")
+        self._task = self._progress.add_task("", total=None, status="", message="")
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -57,12 +57,12 @@ class LiveView:
         self._progress.stop()
 
     def show(self, job: dict[str, Any]) -> None:
-        """Show a job as it stands."""
-        standing = job["state"]
+        """Show a job's current state."""
+        status = job["state"]
         if job["state"] == "running" and job["phase"]:
-            standing = job["phase"]
+            status = job["phase"]
         if job["attempt"] > 1:
-            standing += f" (attempt {job['attempt']})"
+            status += f" (attempt {job['attempt']})"
         progress = job["progress"] or {"done": 0, "total": None, "message": ""}
         message = progress["message"] or self._step
         if job["state"] in ("queued", "waiting") and job.get("explain"):
@@ -70,24 +70,24 @@ class LiveView:
         done, total = progress["done"], progress["total"]
         if job["state"] == "succeeded":
             done, total = 1, 1
-        self._standing = cut(plain(standing), LONGEST_STANDING if self._is_wide else SHORT_STANDING)
-        self._progress.update(self._task, standing=self._standing, completed=done)
-        # Not by `update`, which takes None for "as it was".
+        self._status = truncate(plain(status), MAX_STATUS if self._is_wide else NARROW_STATUS)
+        self._progress.update(self._task, status=self._status, completed=done)
+        # Not with `update`, which ignores None.
         self._progress.tasks[0].total = total
-        self.tell(message)
+        self.show_message(message)
 
-    def tell(self, message: str) -> None:
-        """Show what a job says of itself, in what is left of the line."""
-        others = cell_len(self._standing) + self._bar_width + len(" 100%  ")
+    def show_message(self, message: str) -> None:
+        """Show a message in the rest of the line."""
+        others = cell_len(self._status) + self._bar_width + len(" 100%  ")
         if self._is_wide:
             others += len(" 0:00:00 ")
         left = max(1, self._progress.console.width - others - 1)
-        self._progress.update(self._task, message=cut(plain(message), left))
+        self._progress.update(self._task, message=truncate(plain(message), left))
 
-    def step(self, words: str) -> None:
-        """Remember the step that a job has come to: shown where it says nothing else."""
-        self._step = words
-        self.log(words)
+    def show_step(self, description: str) -> None:
+        """Log a step, and show it as the message of a job that has none."""
+        self._step = description
+        self.log(description)
 
     def log(self, message: str) -> None:
         """Print a line of the job's own log above the bar."""
@@ -97,7 +97,7 @@ class LiveView:
 
 def _columns(bar_width: int, *, with_time: bool) -> list[ProgressColumn]:
     columns: list[ProgressColumn] = [
-        TextColumn("{task.fields[standing]}", markup=False),
+        TextColumn("{task.fields[status]}", markup=False),
         BarColumn(bar_width=bar_width, table_column=Column(min_width=bar_width)),
         TaskProgressColumn(markup=False, text_format="{task.percentage:>3.0f}%"),
         TextColumn("{task.fields[message]}", markup=False),

@@ -1,8 +1,8 @@
 """Tables that fit the terminal.
 
-Where a terminal is too narrow, the last column is cut first and then whole columns are left out,
-the least important first; what has to be copied, such as an id, is never cut. A table that is
-piped is as wide as it needs to be.
+If a terminal is too narrow, the last column is truncated first, then whole columns are dropped,
+the least important first. Values to copy, such as ids, are never truncated. In a pipe a table is
+as wide as it needs to be.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from rich.cells import cell_len, set_cell_size
 from coatcheck.cli.output.terminal import out, plain
 
 GAP = "  "
-LEAST = 12  # of the last column, before others give way
+MIN_WIDTH = 12  # of the last column, before other columns are dropped
 
 
 class TableColumn(NamedTuple):
-    """A column; of the larger `rank` is left out first, 0 stays."""
+    """A column. The one with the largest `rank` is dropped first; rank 0 is never dropped."""
 
     title: str
     rank: int = 0
 
 
 def print_table(columns: Sequence[TableColumn], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows under their titles on stdout."""
+    """Print rows and their titles on stdout."""
     console = out()
     cells = [[column.title for column in columns], *([plain(cell) for cell in row] for row in rows)]
     for number, line in enumerate(lay_out(columns, cells, console.width)):
@@ -35,7 +35,7 @@ def print_table(columns: Sequence[TableColumn], rows: Sequence[Sequence[object]]
 
 
 def print_pairs(pairs: Sequence[tuple[str, object]]) -> None:
-    """Print names with their values, one a line; values that are empty are left out."""
+    """Print names and values, one pair on each line; skip empty values."""
     shown = [(name, plain(value)) for name, value in pairs if value not in (None, "")]
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
@@ -43,26 +43,26 @@ def print_pairs(pairs: Sequence[tuple[str, object]]) -> None:
 
 
 def lay_out(columns: Sequence[TableColumn], cells: list[list[str]], width: int) -> list[str]:
-    """Return the lines of a table that fits a width as well as it can."""
+    """Return the lines of a table, fitted to a width."""
     widths = [max(cell_len(row[at]) for row in cells) for at in range(len(columns))]
     kept = list(range(len(columns)))
     while _width(kept, widths) > width:
-        dispensable = [at for at in kept if columns[at].rank]
-        if not dispensable:
+        droppable = [at for at in kept if columns[at].rank]
+        if not droppable:
             break
-        kept.remove(max(dispensable, key=lambda at: columns[at].rank))
+        kept.remove(max(droppable, key=lambda at: columns[at].rank))
     last = kept[-1]
     if len(kept) > 1 and not columns[last].rank:
         return [_line(row, kept, widths) for row in cells]
-    room = width - sum(widths[at] + len(GAP) for at in kept[:-1])
-    widths[last] = min(widths[last], max(1, room))
+    left = width - sum(widths[at] + len(GAP) for at in kept[:-1])
+    widths[last] = min(widths[last], max(1, left))
     return [_line(row, kept, widths) for row in cells]
 
 
 def _width(kept: Sequence[int], widths: Sequence[int]) -> int:
-    """Return the least width of these columns: the last one may be cut."""
+    """Return the minimum width of these columns; the last one may be truncated."""
     before = sum(widths[at] + len(GAP) for at in kept[:-1])
-    return before + min(LEAST, widths[kept[-1]])
+    return before + min(MIN_WIDTH, widths[kept[-1]])
 
 
 def _line(row: Sequence[str], kept: Sequence[int], widths: Sequence[int]) -> str:
@@ -70,11 +70,11 @@ def _line(row: Sequence[str], kept: Sequence[int], widths: Sequence[int]) -> str
 
 
 def _fit(text: str, width: int) -> str:
-    return set_cell_size(cut(text, width), width)
+    return set_cell_size(truncate(text, width), width)
 
 
-def cut(text: str, width: int) -> str:
-    """Return a text that takes up so many cells at most."""
+def truncate(text: str, width: int) -> str:
+    """Return a text that takes at most this many terminal cells."""
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, max(0, width - 1)) + ("…" if _can_print("…") else ".")

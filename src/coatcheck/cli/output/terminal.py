@@ -1,8 +1,8 @@
-"""Writing for people and for scripts.
+"""Output for people and for scripts.
 
-People get tables, colours and bars; what is piped gets none of them. Results and answers go to
-stdout, everything said about them to stderr. Texts that came from a job are shown as text:
-whatever could steer a terminal, or reorder what it shows, is written as an escape.
+A terminal gets tables, colors and progress bars; a pipe gets plain text. Results go to stdout,
+messages to stderr. Text from jobs is escaped: no control or bidirectional character reaches the
+terminal.
 """
 
 from __future__ import annotations
@@ -16,48 +16,48 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-# So wide that no table is cut when nobody looks at it on a screen.
+# Wide enough that no table is truncated in a pipe.
 PIPED_WIDTH = 10_000
-# Format characters that belong to words and emoji: they join what stands beside them.
+# Format characters that are part of words and emoji.
 _JOINERS = "\u200c\u200d"
-_STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_UNSAFE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def out() -> Console:
-    """Return the console for answers."""
+    """Return the console for results."""
     return _console(sys.stdout)
 
 
 def err() -> Console:
-    """Return the console for what is said about them."""
+    """Return the console for messages."""
     return _console(sys.stderr)
 
 
 def say(message: str) -> None:
-    """Tell a person something on stderr."""
+    """Print a message on stderr."""
     err().print(plain(message, keep="\n"), soft_wrap=True)
 
 
 def complain(message: str) -> None:
-    """Say what went wrong, the way every command does."""
+    """Print an error message on stderr."""
     say(f"coatcheck: {message}")
 
 
 def plain(text: object, keep: str = "") -> str:
-    """Return a text that steers no terminal; characters in `keep` stay as they are."""
+    """Escape control characters in a text, except those in `keep`."""
     return "".join(
-        _escape(letter) if _steers(letter) and letter not in keep else letter
+        _escape(letter) if _is_unsafe(letter) and letter not in keep else letter
         for letter in str(text)
     )
 
 
 def print_json(value: Any) -> None:
-    """Write JSON for a script: one line, as it is."""
+    """Print JSON on one line."""
     sys.stdout.write(f"{dumps(value)}\n")
 
 
 def print_value(value: Any, *, raw: bool = False) -> None:
-    """Write a result: indented for a person, on one line for a script or when asked to."""
+    """Print a result: indented on a terminal, on one line in a pipe or if `raw`."""
     if raw or not sys.stdout.isatty():
         print_json(value)
     else:
@@ -65,27 +65,28 @@ def print_value(value: Any, *, raw: bool = False) -> None:
 
 
 def pretty(value: Any) -> str:
-    """Return JSON that is indented and steers no terminal; it is still the same JSON."""
+    """Return indented JSON with control characters escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     return "".join(
-        f"\\u{ord(letter):04x}" if _steers(letter) and letter != "\n" else letter for letter in text
+        f"\\u{ord(letter):04x}" if _is_unsafe(letter) and letter != "\n" else letter
+        for letter in text
     )
 
 
 def dumps(value: Any) -> str:
-    """Return compact JSON, with text as itself where stdout can carry it."""
-    can_carry = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    return json.dumps(value, ensure_ascii=not can_carry, separators=(",", ":"))
+    """Return compact JSON; keep non-ASCII text if stdout can encode it."""
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    return json.dumps(value, ensure_ascii=not is_utf8, separators=(",", ":"))
 
 
 def _console(stream: IO[str]) -> Console:
-    from rich.console import Console  # noqa: PLC0415 - a server has nothing to say in colour
+    from rich.console import Console  # noqa: PLC0415 - a server does not need it
 
-    on_screen = stream.isatty()
+    is_terminal = stream.isatty()
     return Console(
         file=stream,
-        force_terminal=on_screen,
-        width=None if on_screen else PIPED_WIDTH,
+        force_terminal=is_terminal,
+        width=None if is_terminal else PIPED_WIDTH,
         markup=False,
         highlight=False,
         emoji=False,
@@ -93,8 +94,8 @@ def _console(stream: IO[str]) -> Console:
 
 
 @cache
-def _steers(letter: str) -> bool:
-    return unicodedata.category(letter) in _STEERING and letter not in _JOINERS
+def _is_unsafe(letter: str) -> bool:
+    return unicodedata.category(letter) in _UNSAFE and letter not in _JOINERS
 
 
 def _escape(letter: str) -> str:

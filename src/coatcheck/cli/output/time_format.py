@@ -1,4 +1,4 @@
-"""Times as people read and write them."""
+"""Parsing and formatting of times and durations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from coatcheck.clock import from_rfc3339, to_rfc3339
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.duration import milliseconds
 
-_DAYS_AGO = {"today": 0, "yesterday": 1}  # from its midnight on, here
+_DAYS_AGO = {"today": 0, "yesterday": 1}  # since local midnight
 
 
 def read_since(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:
-    """Read a time, as RFC 3339, as how long ago, or as a day; return it as RFC 3339."""
+    """Parse a past time: RFC 3339, a duration ago, or a day; return RFC 3339."""
     if given is None:
         return None
     if given in _DAYS_AGO:
@@ -27,8 +27,9 @@ def read_since(_ctx: click.Context, _param: click.Parameter, given: str | None) 
 
 
 def read_moment(given: str) -> tuple[str, bool]:
-    """Read a time, as RFC 3339 or as how long from now; return it as RFC 3339, and whether it
-    was told from now.
+    """Parse a future time: RFC 3339 or a duration from now.
+
+    Return it as RFC 3339, with a flag that tells whether it was relative.
     """
     moment = _moment(given, +1, "10m, 2h (from now)")
     try:
@@ -39,14 +40,14 @@ def read_moment(given: str) -> tuple[str, bool]:
 
 
 def read_seconds(_ctx: click.Context, _param: click.Parameter, given: str | None) -> float | None:
-    """Read a duration, in seconds or as people write it; return it in seconds."""
+    """Parse a duration such as 90 or 15m; return seconds."""
     if given is None:
         return None
     try:
         return milliseconds(_number(given), "the duration") / 1000
     except (ConfigurationError, OverflowError):
-        said = f"{given!r} is not a duration; write seconds (90) or 15m, 1h30m"
-        raise click.BadParameter(said) from None
+        message = f"{given!r} is not a duration; write seconds (90) or 15m, 1h30m"
+        raise click.BadParameter(message) from None
 
 
 def _moment(given: str, direction: int, example: str) -> str:
@@ -57,8 +58,8 @@ def _moment(given: str, direction: int, example: str) -> str:
     try:
         return to_rfc3339(now() + direction * milliseconds(given, "the time"))
     except (ConfigurationError, ValueError, OverflowError, OSError):
-        said = f"{given!r} is neither {example} nor 2030-01-31T09:00:00Z"
-        raise click.BadParameter(said) from None
+        message = f"{given!r} is neither {example} nor 2030-01-31T09:00:00Z"
+        raise click.BadParameter(message) from None
 
 
 def now() -> int:
@@ -67,7 +68,7 @@ def now() -> int:
 
 
 def age(moment: str | None, until: str | None = None) -> str:
-    """Say how much time lies between a moment and another one, or now."""
+    """Format the time from one moment to another, or to now."""
     if moment is None:
         return ""
     end = now() if until is None else from_rfc3339(until)
@@ -75,13 +76,13 @@ def age(moment: str | None, until: str | None = None) -> str:
 
 
 def relative(moment: str) -> str:
-    """Say how long ago a moment was, or how far off it is."""
+    """Format a time relative to now: '5m ago' or 'in 5m'."""
     ahead = from_rfc3339(moment) - now()
     return f"in {short(ahead)}" if ahead > 0 else f"{short(-ahead)} ago"
 
 
 def short(duration_ms: float) -> str:
-    """Write a duration in the one or two units that matter."""
+    """Format a duration in its one or two largest units."""
     seconds = duration_ms / 1000
     if seconds < 1:
         return f"{duration_ms:.0f}ms"

@@ -1,15 +1,14 @@
-"""Notice an API process that lives and does not answer.
+"""ApiProbe: detects an API process that is alive but does not respond.
 
-The supervisor sends a small HTTP request to the socket that the API listens on, three times per
-`hang_s`. Any response counts as an answer, whatever its status: the process accepts connections,
-and its event loop runs. The request names no endpoint that does work (OPTIONS). After `MISSES`
-probes in a row without an answer the API hangs: its loop is blocked, it is stopped, or it is out
-of file descriptors. An API that has not answered yet since its start may be migrating its database,
-and is left alone.
+The supervisor sends a small HTTP request to the API's socket, three times per `hang_s`. Any
+response counts, whatever its status: the process accepts connections and its event loop runs. The
+request (OPTIONS) does no work. After `MISSES` consecutive probes without a response the API is
+hung: its event loop is blocked, the process is stopped, or it is out of file descriptors. An API
+that has not responded since its start may be migrating the database and is not killed.
 
-A probe never blocks. `look` is called when a descriptor in `waits_for` is ready, or after `due`
-seconds. It reads an answer that has arrived before it judges the deadline, so a supervisor that was
-itself suspended does not blame the API.
+A probe never blocks. The supervisor calls `advance` when a socket of `wanted_sockets` is ready, or
+after `due` seconds. `advance` reads a response that has arrived before it checks the deadline, so
+that a suspended supervisor does not blame the API.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ import socket
 from ipaddress import ip_address
 
 MISSES = 3
-_ANSWER = b"HTTP/"
+_RESPONSE = b"HTTP/"
 
 
 class ApiProbe:
-    """Probes one address, over and over."""
+    """Probes one address repeatedly."""
 
     def __init__(self, listening: socket.socket, hang_s: float) -> None:
         host, port, *rest = listening.getsockname()
@@ -39,60 +38,60 @@ class ApiProbe:
         self._every_s = hang_s / MISSES
         self._socket: socket.socket | None = None
         self._is_sent = False
-        self._has_answered = False
-        self._at = 0.0  # when to begin the next probe, or to give up the one under way
+        self._has_responded = False
+        self._at = 0.0  # when to start the next probe, or to give up the current one
         self.misses = 0
 
     @property
     def is_hung(self) -> bool:
-        """Whether the API answered once, and no longer does."""
-        return self._has_answered and self.misses >= MISSES
+        """Whether the API has responded before and no longer does."""
+        return self._has_responded and self.misses >= MISSES
 
-    def start_over(self, now: float) -> None:
-        """Probe another process from now on."""
+    def reset(self, now: float) -> None:
+        """Start again with a new process."""
         self._close()
-        self._has_answered = False
+        self._has_responded = False
         self.misses = 0
         self._at = now + self._every_s
 
-    def waits_for(self) -> tuple[list[socket.socket], list[socket.socket]]:
-        """Return the sockets that should become readable, and those that should become writable."""
+    def wanted_sockets(self) -> tuple[list[socket.socket], list[socket.socket]]:
+        """Return the sockets to wait on for reading and for writing."""
         if self._socket is None:
             return [], []
         return ([self._socket], []) if self._is_sent else ([], [self._socket])
 
     def due(self, now: float) -> float:
-        """Return in how many seconds `look` should be called at the latest."""
+        """Return the seconds until `advance` must be called."""
         return max(0.0, self._at - now)
 
-    def look(self, now: float) -> bool:
-        """Go on with the probe as far as possible without waiting.
+    def advance(self, now: float) -> bool:
+        """Advance the probe without blocking.
 
-        Returns whether the process has just answered for the first time.
+        Return whether the process has just responded for the first time.
         """
         if self._socket is None:
             if now >= self._at:
-                self._begin(now)
+                self._connect(now)
             return False
         try:
-            answered = self._exchange(self._socket)
+            responded = self._exchange(self._socket)
         except OSError:
-            answered = False
-        if answered is None and now < self._at:
+            responded = False
+        if responded is None and now < self._at:
             return False
         self._close()
-        if not answered:
+        if not responded:
             self.misses += 1
-            # A connection that was refused at once says no more than one that is silent.
+            # A refused connection counts like a silent one; keep the same interval.
             self._at = max(now, self._at)
             return False
-        is_first = not self._has_answered
-        self._has_answered = True
+        is_first = not self._has_responded
+        self._has_responded = True
         self.misses = 0
         self._at = now + self._every_s
         return is_first
 
-    def _begin(self, now: float) -> None:
+    def _connect(self, now: float) -> None:
         self._at = now + self._every_s
         self._is_sent = False
         self._socket = socket.socket(self._family, socket.SOCK_STREAM)
@@ -103,12 +102,12 @@ class ApiProbe:
             self.misses += 1
 
     def _exchange(self, connection: socket.socket) -> bool | None:
-        """Send the request, read the answer; None: neither is possible yet."""
+        """Send the request and read the response; return None if that would block."""
         with contextlib.suppress(BlockingIOError):
             if not self._is_sent:
                 connection.send(self._request)
                 self._is_sent = True
-            return connection.recv(len(_ANSWER)) == _ANSWER
+            return connection.recv(len(_RESPONSE)) == _RESPONSE
         return None
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""Binding the port, with an error that helps when it cannot be had."""
+"""The listening socket, with a helpful error if the port is not available."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BACKLOG = 2048
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 takes a free one."""
+    """Return a listening socket; port 0 picks a free port."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -31,6 +31,6 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url_of(listening: socket.socket) -> str:
-    """Return the address of a listening socket as a URL."""
+    """Return the URL of a listening socket."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,4 +1,4 @@
-"""Being an API, a worker or both: the app is loaded, and this process is that from now on."""
+"""Load an app and run its API, its worker or both in this process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def serve_here(
     with_worker: bool,
     has_worker: bool,
 ) -> None:
-    """Serve HTTP, and work as well if told, until a signal."""
+    """Serve HTTP, with a worker if requested, until a signal."""
     alone = partial(api_process, has_worker=has_worker)
     process = single_process if with_worker else alone
     announce = _announcement(listening, settings)
@@ -40,7 +40,7 @@ def serve_here(
 
 
 def work_here(app: str | None, settings: Settings) -> None:
-    """Work until a signal."""
+    """Run a worker until a signal."""
     run_process(worker_process(_load(app, settings), settings))
 
 
@@ -66,9 +66,9 @@ def _import(reference: str) -> App:
 
 def _announcement(listening: socket.socket, settings: Settings) -> Callable[[bool], None]:
     def announce(needs_key: bool) -> None:
-        note = "" if needs_key else " (loopback only: there are no keys)"
+        note = "" if needs_key else " (loopback only: there are no API keys)"
         click.echo(f"Coatcheck listens on {url_of(listening)}{note}")
-        click.echo(f"Jobs are kept in {place_of(settings)}")
+        click.echo(f"Jobs are stored in {place_of(settings)}")
         click.echo(f"The cockpit is at {url_of(listening)}{COCKPIT}")
         sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""The processes themselves: an API, a worker, or both on one loop."""
+"""The main functions of the processes: an API, a worker, or both on one event loop."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ else:
 
 log = logging.getLogger(__name__)
 
-# A thread that computes gives up the interpreter five times as often as by default: the writer
-# thread needs it back after each statement (docs/decisions/0003-worker-loops.md).
+# Threads release the GIL five times as often as by default: the writer thread needs it after each
+# statement (docs/decisions/0003-worker-loops.md).
 SWITCH_INTERVAL_S = 0.001
-# In an API process the loop itself must not wait for threads that deal with large batches.
+# In an API process the event loop must not wait for threads that process large batches.
 API_SWITCH_INTERVAL_S = 0.0002
-# Python looks for unreachable cycles after 700 new objects by default, which a batch of jobs brings
-# along many times over; it took a fifth of a busy worker's time.
-LOOK_FOR_CYCLES_AFTER = 10_000
-# Requests under way have this long once the API is told to stop.
+# One batch of jobs exceeds the default garbage collection threshold of 700 objects many times;
+# collections took a fifth of a busy worker's time.
+GC_THRESHOLD = 10_000
+# The time that open requests have to finish after a stop signal.
 API_GRACE_S = 5
 
 
 def run_process(main: Coroutine[Any, Any, None]) -> None:
-    """Run a process of ours to its end, on the fastest loop there is."""
+    """Run a process's main coroutine on the fastest available event loop."""
     raise_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.set_threshold(LOOK_FOR_CYCLES_AFTER, *gc.get_threshold()[1:])
-    gc.freeze()  # what was imported stays, and need not be looked at again
+    gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
+    gc.freeze()  # imported objects live forever; do not scan them
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(main)
 
@@ -66,14 +66,14 @@ def surfaces_of(app: App) -> list[Surface]:
 
 @contextlib.asynccontextmanager
 async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
-    """Open an engine for an app, whose surfaces are told what the operator has set."""
+    """Configure an app's surfaces and open an engine for it."""
     surfaces = surfaces_of(app)
     for surface in surfaces:
         surface.configure(settings)
     try:
-        tidying = [surface.sweep for surface in surfaces]
+        sweeps = [surface.sweep for surface in surfaces]
         tracing = tracing_from_environment("coatcheck")
-        async with lifespan.open_engine(app, settings, tidying, tracing) as engine:
+        async with lifespan.open_engine(app, settings, sweeps, tracing) as engine:
             yield engine
     finally:
         for surface in surfaces:
@@ -88,17 +88,19 @@ async def api_process(
     *,
     has_worker: bool = False,
 ) -> None:
-    """Serve HTTP until SIGTERM."""
+    """Serve HTTP until a stop signal."""
     async with open_engine(app, settings) as engine:
         server = _Server(app, engine, settings, announce, has_worker=has_worker)
-        _tune_for_answering()
+        _tune_for_latency()
         with _on_stop_signal(lambda: _stop_server(server, engine)):
             await server.serve(sockets=[listening])
 
 
-def _tune_for_answering() -> None:
-    """Keep what is loaded by now from being looked over by every full collection, which would
-    stop all answers for tens of milliseconds, several times a second under load.
+def _tune_for_latency() -> None:
+    """Exclude loaded objects from garbage collection.
+
+    A full collection would stop all responses for tens of milliseconds, several times a second
+    under load.
     """
     sys.setswitchinterval(API_SWITCH_INTERVAL_S)
     gc.collect()
@@ -106,7 +108,7 @@ def _tune_for_answering() -> None:
 
 
 async def worker_process(app: App, settings: Settings) -> None:
-    """Work until SIGTERM, then drain. Opens no port."""
+    """Run a worker until a stop signal, then drain. Opens no port."""
     async with open_engine(app, settings) as engine:
         stop = asyncio.Event()
         with _on_stop_signal(stop.set):
@@ -116,7 +118,7 @@ async def worker_process(app: App, settings: Settings) -> None:
 async def single_process(
     app: App, settings: Settings, listening: socket.socket, announce: Callable[[bool], None]
 ) -> None:
-    """Serve HTTP and work in one process, until SIGTERM."""
+    """Serve HTTP and run a worker in one process, until a stop signal."""
     async with open_engine(app, settings) as engine:
         server = _Server(app, engine, settings, announce, has_worker=True)
         stop = asyncio.Event()
@@ -131,7 +133,7 @@ async def single_process(
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it answers, closes silent connections, leaves the signals to us."""
+    """A server that announces its start, closes idle connections and handles no signals."""
 
     def __init__(
         self,
@@ -153,7 +155,7 @@ class _Server(uvicorn.Server):
                     surfaces=surfaces,
                     cockpit=Cockpit().endpoints,
                 ),
-                # A partial makes a protocol as well as its class does.
+                # uvicorn only calls it to create a protocol.
                 http=partial(TimeoutProtocol, max_connections=current_budget().connections),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="off",
@@ -166,16 +168,16 @@ class _Server(uvicorn.Server):
         )
         self._engine = engine
         self._announce = announce
-        self._closing_silent: asyncio.Task[None] | None = None
+        self._idle_closer: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self._closing_silent = asyncio.create_task(close_silent(self.server_state.connections))
+        self._idle_closer = asyncio.create_task(close_silent(self.server_state.connections))
         self._announce(self._engine.authenticator.needs_key)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._closing_silent is not None:
-            self._closing_silent.cancel()
+        if self._idle_closer is not None:
+            self._idle_closer.cancel()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Tenants, keys and usage on PostgreSQL: the verbs of `coatcheck.store.access`."""
+"""The access part of the PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ async def meter(db: Any, sql: Statements, used: Iterable[Usage | None]) -> None:
 
 
 class PostgresAccess:
-    """The part of the store that is about tenants and keys."""
+    """The verbs on tenants and keys."""
 
     def __init__(self, database: Database, sql: Statements) -> None:
         self._database = database
         self._sql = sql
 
     async def get_state(self) -> AccessState:
-        """Read the epoch, and whether there are keys."""
+        """Read the access epoch, and whether there are keys."""
         [row] = await self._database.fetch(self._sql.access)
         return AccessState(*row)
 
     async def put_tenant(self, tenant: Tenant, *, audit: AuditEntry | None = None) -> None:
-        """Make or change a tenant."""
+        """Create or replace a tenant."""
 
         async def put(db: Any) -> None:
             await db.execute(self._sql.raise_access_epoch)
@@ -96,7 +96,7 @@ class PostgresAccess:
         audit: AuditEntry | None = None,
         tenant_audit: AuditEntry | None = None,
     ) -> None:
-        """Write a key, and its tenant where that is new."""
+        """Write a key, and its tenant if that is new."""
 
         async def add(db: Any) -> None:
             await db.execute(self._sql.raise_access_epoch)
@@ -127,7 +127,7 @@ class PostgresAccess:
     async def revoke_key(
         self, key_id: str, now: int, *, audit: AuditEntry | None = None
     ) -> ApiKey | None:
-        """End a key for good."""
+        """Revoke a key for good."""
 
         async def revoke(db: Any) -> ApiKey | None:
             # Also where it was revoked before: an earlier try may have done it, and one more
@@ -141,7 +141,7 @@ class PostgresAccess:
         return await self._database.run(revoke)
 
     async def touch_keys(self, uses: Sequence[KeyUse], apart_ms: int) -> None:
-        """Write when keys were last used."""
+        """Record when keys were last used."""
         if uses:
             columns = (list(column) for column in zip(*uses, strict=True))
             await self._database.execute(self._sql.touch_keys, *columns, apart_ms)
@@ -149,12 +149,12 @@ class PostgresAccess:
     async def list_usage(
         self, tenant: str, since: int, until: int, kind: str | None = None
     ) -> list[Usage]:
-        """Read what a tenant has used."""
+        """List a tenant's usage."""
         rows = await self._database.fetch(self._sql.usage_between, tenant, since, until, kind)
         return [Usage(*row) for row in rows]
 
     async def measure_load(self, tenant: str, quotas: Quotas, now: int) -> Load:
-        """Count what has a quota."""
+        """Count a tenant's use of each quota that is set."""
         sql, first = self._sql, first_ulid_at(max(0, now - MINUTE_MS))
         waiting, running, submits, payload_bytes, stored = quotas
         return Load(

@@ -1,4 +1,4 @@
-"""The audit trail on PostgreSQL: the verbs of `coatcheck.store.audit`."""
+"""The audit part of the PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coatcheck.store.shared.rows import audit_values, read_audit
 
 
 async def record(db: Any, sql: Statements, entry: AuditEntry | None) -> None:
-    """Write an entry, if there is one, in the transaction of its change."""
+    """Write an audit entry, if there is one, in the transaction of its change."""
     if entry is not None:
         await db.execute(sql.add_audit, *entry)
 
@@ -20,7 +20,7 @@ async def record(db: Any, sql: Statements, entry: AuditEntry | None) -> None:
 async def delete(
     db: Any, sql: Statements, entry: AuditEntry | None, statement: str, *values: Any
 ) -> bool:
-    """Delete one row, and write the entry if it was there; return whether it was."""
+    """Delete one row, and write the audit entry if it existed. Returns whether it did."""
     if await db.execute(statement, *values) != "DELETE 1":
         return False
     await record(db, sql, entry)
@@ -28,7 +28,7 @@ async def delete(
 
 
 class PostgresAudit:
-    """The part of the store that holds the audit trail."""
+    """The verbs on the audit trail."""
 
     def __init__(self, database: Database, sql: Statements) -> None:
         self._database = database

@@ -1,8 +1,8 @@
-"""Submitting a job inside somebody else's transaction, with whatever driver holds it.
+"""Submit a job inside the caller's own transaction, with the caller's driver.
 
-The work is one call of the SQL function `enqueue` of our schema (see the migrations), so that all
-a driver must be able to do is to run a statement with three texts. The job exists if and only if
-the caller's transaction commits; the wake-up is delivered with that commit.
+The work is one call of the SQL function `enqueue` of our schema (see the migrations), so a driver
+only has to run a statement with three texts. The job exists if and only if the caller's transaction
+commits; the wake-up is delivered with that commit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def enqueue(connection: Any, job: JobInsert, now: int, schema: str) -> Any:
     Returns what the driver's own execute returns: an awaitable for an asynchronous one.
     """
     check_schema_name(schema)
-    standing, event = rules.created(job.run_at, now)
-    columns = dict(zip(NEW_JOB_COLUMNS, new_job_row(job, standing), strict=True))
+    status, event = rules.created(job.run_at, now)
+    columns = dict(zip(NEW_JOB_COLUMNS, new_job_row(job, status), strict=True))
     row = json.dumps({**columns, "input_until": job.input_until})
     call = f'SELECT "{schema}".enqueue'
     match type(connection).__module__.partition(".")[0]:

@@ -1,4 +1,4 @@
-"""Files on PostgreSQL: the verbs of `coatcheck.store.files`."""
+"""The files part of the PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coatcheck.store.postgres.operations import jobs as job_operations
 
 
 class PostgresFiles:
-    """The part of the store that knows of blobs, artifacts and uploads."""
+    """The verbs on blobs, artifacts and uploads."""
 
     def __init__(self, database: Database, sql: Statements, notifications: Notifications) -> None:
         self._database = database
@@ -25,13 +25,13 @@ class PostgresFiles:
         self._notifications = notifications
 
     async def reserve_blob(self, blob: BlobName, remove_at: int) -> None:
-        """Note a blob before its bytes are written."""
+        """Reserve a blob before its bytes are written."""
         await self._database.execute(self._sql.reserve_blob, *blob, remove_at)
 
     async def record_artifact(
         self, lease: Lease, artifact: Artifact, content: str | None = None
     ) -> bool:
-        """Name a file of a running job."""
+        """Record an artifact of a running job."""
         kept = await self._database.run(
             lambda db: job_operations.keep_artifact(db, self._sql, lease, artifact, content)
         )
@@ -39,39 +39,39 @@ class PostgresFiles:
         return kept
 
     async def get_artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
-        """Read a file that is kept in its row."""
+        """Read the content of an artifact that is stored in its row."""
         rows = await self._database.fetch(self._sql.artifact_content, tenant, job_id, name)
         return rows[0][0] if rows else None
 
     async def start_blob_removal(self, now: int, limit: int) -> list[BlobName]:
-        """List blobs whose bytes are to be removed."""
+        """Mark unreferenced blobs as being removed."""
         rows = await self._database.fetch(self._sql.take_unneeded_blobs, now, limit)
         return [BlobName(*row) for row in rows]
 
     async def finish_blob_removal(self, gone: Sequence[BlobName]) -> None:
-        """Drop what is known of blobs whose bytes are gone."""
+        """Delete the rows of blobs whose bytes are gone."""
         await self._database.execute(self._sql.forget_blobs, *job_operations.columns(gone, 3))
 
     # --- uploads
 
     async def put_upload(self, tenant: str, upload: StoredUpload) -> None:
-        """Make a file known that no job has taken over."""
+        """Record an upload that no job has taken over."""
         await self._database.run(lambda db: blobs.put_upload(db, self._sql, tenant, upload))
 
     async def get_upload(
         self, tenant: str, upload_id: str, job_id: str = NOBODY
     ) -> StoredUpload | None:
-        """Read what is known of a file."""
+        """Read an upload."""
         row = await self._database.fetchrow(self._sql.upload, tenant, job_id, upload_id)
         return None if row is None else StoredUpload(*row)
 
     async def list_uploads(self, tenant: str, job_id: str) -> list[StoredUpload]:
-        """List the files of a job's input."""
+        """List the uploads of a job."""
         rows = await self._database.fetch(self._sql.uploads_of, tenant, job_id)
         return [StoredUpload(*row) for row in rows]
 
     async def delete_upload(self, tenant: str, upload_id: str) -> bool:
-        """Give a file up that no job has taken over."""
+        """Delete an upload that no job has taken over."""
         return await self._database.run(
             lambda db: blobs.delete_upload(db, self._sql, tenant, upload_id)
         )

@@ -188,7 +188,7 @@ class PostgresJobs:
         job = await self.get(tenant, job_id)
         _, effects = await self._database.run(
             lambda db: job_operations.move(
-                db, self._sql, [(tenant, job.id)], rules.cancel_asked, now
+                db, self._sql, [(tenant, job.id)], rules.request_cancel, now
             )
         )
         await self._after_commit.follow(effects, now)

@@ -104,7 +104,7 @@ async def delete_expired(db: Any, sql: Statements, after: int, now: int) -> tupl
     if expired:
         *keys, kinds, _ = job_operations.columns(expired, 4)
         await blobs.remove(db, sql, keys)
-        await webhooks.remove(db, sql, keys)
+        await webhooks.delete_job_deliveries(db, sql, keys)
         await commands.remove(db, sql, keys, kinds, now)
     await db.execute(sql.delete_old_tombstones, now - TOMBSTONE_RETENTION_MS, SWEEP_LIMIT)
     await db.execute(sql.delete_expired_records, now, SWEEP_LIMIT)

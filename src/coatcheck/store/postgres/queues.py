@@ -1,9 +1,10 @@
-"""Queues on PostgreSQL: the verbs of `coatcheck.store.queues`.
+"""The queues part of the PostgreSQL store.
 
-What runs in a queue counts for its limit from the first moment. A claim that began before there was
-one does not know that what it takes is to be counted, and may commit it later. So a queue that had
-no limit first gets one that holds nobody back: whoever sees it counts. When all claims have ended
-that may not have seen it, the limit itself is written, and what ran before is made to count.
+Running jobs of a queue count for its limit from the first moment. A claim that began before the
+limit existed does not mark its jobs as counted, and may commit later. So a new limit is written in
+two steps. First the queue gets a limit that blocks nothing: every claim that sees it marks its
+jobs. After all claims that may not have seen it have ended, the actual limit is written, and the
+jobs that were running before are marked.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from coatcheck.store.shared.rows import read_queue
 
 
 class PostgresQueues:
-    """The part of the store that is about queues."""
+    """The verbs on queues."""
 
     def __init__(self, database: Database, sql: Statements, work: WorkNotifier) -> None:
         self._database = database
@@ -43,7 +44,7 @@ class PostgresQueues:
         self._work.queue_changed()
 
     async def limit_queue(self, name: str, concurrency: int | None) -> None:
-        """Let so many jobs of a queue run at once."""
+        """Limit how many jobs of a queue run at once."""
 
         async def limit(db: Any) -> None:
             await db.execute(self._sql.limit_queue, name, concurrency)
@@ -56,11 +57,11 @@ class PostgresQueues:
         self._work.queue_changed()
 
     async def is_restricted(self, name: str) -> bool:
-        """Tell whether a queue is paused or has a limit."""
+        """Return whether a queue is paused or has a limit."""
         return await self._database.fetchrow(self._sql.is_held, name) is not None
 
     async def count_ahead(self, job: Job, kinds: Sequence[str], most: int) -> int:
-        """Count the jobs before one in its queue."""
+        """Count the jobs that will be claimed before this one."""
         priority = priority_in_lanes(job.priority)
         named = {kind_in_lanes(job.kind, job.version), *kinds}
         values = (list(named), job.queue, priority, job.tenant, job.id, most, job.priority)

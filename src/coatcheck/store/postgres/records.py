@@ -1,4 +1,4 @@
-"""Small documents on PostgreSQL: the verbs of `coatcheck.store.records`."""
+"""The records part of the PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coatcheck.store.postgres.database.statements import Statements
 
 
 class PostgresRecords:
-    """The part of the store that keeps small documents."""
+    """The verbs on records."""
 
     def __init__(self, database: Database, sql: Statements) -> None:
         self._database = database
@@ -27,19 +27,19 @@ class PostgresRecords:
         *,
         audit: AuditEntry | None = None,
     ) -> Record | None:
-        """Write a document."""
+        """Write a record."""
         return await self._database.run(
             lambda db: put(db, self._sql, record, expected_version, audit)
         )
 
     async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
-        """Read a document."""
+        """Read a record."""
         row = await self._database.fetchrow(self._sql.record, tenant, collection, key)
         found = None if row is None else Record(*row)
         return None if found is None or found.has_expired(now) else found
 
     async def count_records(self, tenant: str, collection: str, now: int, most: int) -> int:
-        """Count the documents of a collection."""
+        """Count the records of a collection."""
         row = await self._database.fetchrow(self._sql.count_records, tenant, collection, now, most)
         return int(row[0])
 
@@ -52,7 +52,7 @@ class PostgresRecords:
         limit: int = 100,
         offset: int = 0,
     ) -> list[Record]:
-        """List a collection."""
+        """List the records of a collection."""
         rows = await self._database.fetch(
             self._sql.records_after, tenant, collection, after, now, limit, offset
         )
@@ -61,7 +61,7 @@ class PostgresRecords:
     async def delete_record(
         self, tenant: str, collection: str, key: str, *, audit: AuditEntry | None = None
     ) -> bool:
-        """Delete a document."""
+        """Delete a record."""
         statement, place = self._sql.delete_record, (tenant, collection, key)
         return await self._database.run(
             lambda db: audit_log.delete(db, self._sql, audit, statement, *place),
@@ -76,7 +76,7 @@ async def put(
     expected_version: int | None = None,
     audit: AuditEntry | None = None,
 ) -> Record | None:
-    """Write a document, over the version that is expected."""
+    """Write a record in place of the expected version."""
     key = (record.tenant, record.collection, record.key)
     await db.execute(sql.lock_record, json.dumps(key))
     row = await db.fetchrow(sql.record, *key)

@@ -1,4 +1,4 @@
-"""Sealing anew on PostgreSQL: the verbs of `coatcheck.store.rekey`."""
+"""The rekey part of the PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coatcheck.store.rekey import COMMON, EncryptedColumn, RowKey, StoredText, T
 
 
 class PostgresRekey:
-    """The part of the store that lets what it keeps be sealed anew."""
+    """The verbs on encrypted texts."""
 
     def __init__(self, database: Database, sql: Statements) -> None:
         self._database = database
@@ -27,7 +27,7 @@ class PostgresRekey:
     async def find_texts(
         self, column: EncryptedColumn, having: str, lacking: str, after: RowKey | None, limit: int
     ) -> list[StoredText]:
-        """Read texts with one word and without another."""
+        """Read texts that contain one string and not another."""
         key = ", ".join(column.key)
         marks = ", ".join(f"${number}" for number in range(4, 4 + len(column.key)))
         behind = "" if after is None else f"AND ({key}) > ({marks})"
@@ -44,7 +44,7 @@ class PostgresRekey:
         return [StoredText(row[:width], row[width], row[width + 1 :]) for row in map(tuple, rows)]
 
     async def replace_texts(self, column: EncryptedColumn, changes: Sequence[TextChange]) -> int:
-        """Write texts over those that were read: one by one, so that nobody waits in a circle."""
+        """Replace texts that are still unchanged, one by one, which avoids deadlocks."""
         this_row = " AND ".join(f"{name} = ${number}" for number, name in enumerate(column.key, 3))
         statement = (
             f"UPDATE coatcheck.{column.table} SET {column.column} = $1 "  # noqa: S608
@@ -62,7 +62,7 @@ class PostgresRekey:
         return [BlobName(*row) for row in rows]
 
     async def has_blob(self, blob: BlobName) -> bool:
-        """Tell whether a blob is there."""
+        """Return whether a blob exists and is not being removed."""
         return bool(await self._run("fetchval", self._sql.has_blob, *blob))
 
     async def _run(self, how: str, statement: str, *values: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Schedules on PostgreSQL: the verbs of `coatcheck.store.schedules`.
+"""The schedules part of the PostgreSQL store.
 
-A write may be tried again after an answer that never came. It is recognised by the revision it has
-given the schedule, and answered as it would have been.
+A write may be retried after a response was lost. It is recognized by the revision that it gave the
+schedule, and answered as the first time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from coatcheck.store.shared.rows import read_schedule, schedule_row
 
 
 class PostgresSchedules:
-    """The part of the store that is about schedules."""
+    """The verbs on schedules."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class PostgresSchedules:
     async def put_schedule(
         self, schedule: Schedule, replaces: str | None, *, audit: AuditEntry | None = None
     ) -> bool:
-        """Write a schedule over one revision of itself."""
+        """Write a schedule in place of one of its revisions."""
         sql, values = self._sql.insert_schedule, schedule_row(schedule)
         if replaces is not None:
             sql, values = self._sql.update_schedule, (*values, replaces)
@@ -81,7 +81,7 @@ class PostgresSchedules:
         )
 
     async def list_due_schedules(self, kinds: Sequence[str], now: int, limit: int) -> DueSchedules:
-        """List what is due."""
+        """List the due schedules."""
 
         async def read(db: Any) -> DueSchedules:
             rows = await db.fetch(self._sql.due_schedules, list(kinds), now, limit)
@@ -91,7 +91,7 @@ class PostgresSchedules:
         return await self._database.run(read, transaction=False)
 
     async def fire_schedule(self, firing: ScheduleFiring, now: int) -> int | None:
-        """Insert jobs and move their schedule on."""
+        """Insert the jobs and advance the schedule."""
         made = await self._database.run(lambda db: _fire(db, self._sql, firing, now))
         if made:
             self._work.jobs_submitted(firing.jobs)

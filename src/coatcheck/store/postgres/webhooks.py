@@ -1,6 +1,6 @@
-"""Webhooks on PostgreSQL: the verbs of `coatcheck.store.webhooks`, and what new jobs leave there.
+"""The webhooks part of the PostgreSQL store, and the endpoints that new jobs bring along.
 
-What transitions leave there is part of the statements that write them (`called` in queries.sql).
+Deliveries are inserted by the statements that write transitions (`called` in queries.sql).
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ _LATEST = 2**63 - 1
 _LAST = "\U0010ffff"
 
 
-async def listen(db: Any, sql: Statements, new: Sequence[JobInsert]) -> None:
+async def add_job_endpoint(db: Any, sql: Statements, new: Sequence[JobInsert]) -> None:
     """Write the endpoints that new jobs bring along."""
     own = [endpoint_row(own_endpoint(job, job.webhook)) for job in new if job.webhook is not None]
     if own:
         await db.execute(sql.insert_endpoints, *map(list, zip(*sorted(own), strict=True)))
 
 
-async def remove(db: Any, sql: Statements, keys: Sequence[Any]) -> int:
+async def delete_job_deliveries(db: Any, sql: Statements, keys: Sequence[Any]) -> int:
     """Delete jobs' own endpoints and their deliveries; return how many those were."""
     await db.execute(sql.delete_endpoints_of_jobs, *keys)
     return int((await db.execute(sql.delete_deliveries, *keys)).rpartition(" ")[2])
 
 
 class PostgresWebhooks:
-    """The part of the store that is about webhooks."""
+    """The verbs on webhooks."""
 
     def __init__(self, database: Database, sql: Statements, notifications: Notifications) -> None:
         self._database = database
@@ -99,11 +99,11 @@ class PostgresWebhooks:
             return found
 
         found = await self._database.run(delete)
-        self._notifications.publish({Topic.WEBHOOKS})  # what is pending is called off
+        self._notifications.publish({Topic.WEBHOOKS})  # pending deliveries are dropped
         return found
 
     async def list_secrets(self, tenant: str, endpoint_id: str, now: int) -> list[WebhookSecret]:
-        """Read the secrets that count now."""
+        """List the valid secrets of an endpoint."""
         rows = await self._database.fetch(self._sql.secrets_of, tenant, endpoint_id, now)
         return [WebhookSecret(*row) for row in rows]
 
@@ -136,13 +136,13 @@ class PostgresWebhooks:
         return await self._database.run(put)
 
     async def list_delivery_lanes(self) -> list[DeliveryLane]:
-        """Return every lane that has something pending."""
+        """List the lanes with pending deliveries."""
         return [DeliveryLane(*row) for row in await self._database.fetch(self._sql.delivery_lanes)]
 
     async def claim_deliveries(
         self, now: int, until: int, wanted: Mapping[str, int]
     ) -> list[DeliveryClaim]:
-        """Hand out what is due."""
+        """Claim due deliveries."""
         rows = await self._database.run(
             lambda db: db.fetch(
                 self._sql.claim_deliveries, list(wanted), list(wanted.values()), now, until
@@ -153,7 +153,7 @@ class PostgresWebhooks:
         return [read_delivery_claim(row) for row in rows]
 
     async def record_deliveries(self, results: Sequence[DeliveryResult]) -> list[bool]:
-        """Write what became of attempts."""
+        """Record the results of attempts."""
         if not results:
             return []
         rows = [
@@ -177,7 +177,7 @@ class PostgresWebhooks:
         fresh = await self._database.run(record)
         written = [each.key in fresh for each in results]
         if any(new and each.due_at is not None for new, each in zip(written, results, strict=True)):
-            self._notifications.publish({Topic.WEBHOOKS})  # due before its lease would have ended
+            self._notifications.publish({Topic.WEBHOOKS})  # it may be due before its lease expires
         return written
 
     async def get_delivery(self, key: DeliveryKey) -> WebhookDelivery | None:
@@ -212,7 +212,7 @@ class PostgresWebhooks:
         return [read_delivery(row) for row in rows]
 
     async def redeliver(self, keys: Sequence[DeliveryKey], now: int) -> int:
-        """Have deliveries sent again."""
+        """Make deliveries due again."""
         if not keys:
             return 0
         values = [list(column) for column in zip(*sorted(set(keys)), strict=True)]

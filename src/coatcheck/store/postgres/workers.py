@@ -93,9 +93,9 @@ class PostgresWorkers:
             await db.execute(self._sql.delete_worker, worker_id)
             return await job_operations.move(db, self._sql, held, lost, now)
 
-        def lost(standing: JobStatus, terms: Terms, now: int) -> Transition | None:
+        def lost(status: JobStatus, terms: Terms, now: int) -> Transition | None:
             # The worker may have settled a job since, and another worker may have claimed it.
-            return rules.lost(standing, terms, now) if standing.worker == worker_id else None
+            return rules.lost(status, terms, now) if status.worker == worker_id else None
 
         removed = await self._database.run(remove)
         self._claimer.lanes.forget()

@@ -1,24 +1,22 @@
-"""Whose turn it is: the order in which claims take jobs, the same in every store.
+"""The order in which claims take jobs, the same in every store.
 
-1. Higher priorities first, over all kinds and queues.
-2. Within a priority the tenants take turns: one job of each, then the next of each, until the claim
-   has what it asked for. The next claim goes on after the tenant this one ended with.
-3. Of one tenant, the older job first. Jobs with a limit key take turns by key, as the tenants do:
-   one job of each key of a (kind, queue), then the next of each. A job of a queue with a head start
-   counts as that much older than it is.
+1. Higher priorities first, across all kinds and queues.
+2. Within a priority, tenants take turns: one job of each, then the next of each, until the claim is
+   full. The next claim continues after the tenant at which this one stopped.
+3. Within a tenant, older jobs first. Jobs with a limit key take turns by key: one job of each key
+   of a (kind, queue), then the next of each. A job in a queue with a head start counts as that much
+   older than it is.
 
-What a limit (store/limits.py) or a worker's share (model/share.py) holds back is passed over. A
-lane is a line of jobs that share everything this is decided by; its name, made by the migration
-that brings limits, puts the lanes in the order in which they are looked at. None is read further
-than to its first job that is not taken, so a long one costs what a short one costs.
+Jobs that a limit (limits.py) or a worker's share (model/share.py) blocks are skipped. A lane is a
+sequence of jobs that share everything this order depends on. Its name, defined by the migration
+that adds limits, sorts the lanes in the order in which they are considered. No lane is read past
+its first job that is not claimed, so a long lane costs as much as a short one.
 
-A *plain* job, of the default tenant, without a key or a version, is in no lane in the store. Where
-there are only such jobs and no limits nobody takes turns, and stores claim them without any of
-this. Where there are others, what is plain is looked at as a lane of the default tenant
-(`plain_lane`), which the reader puts in among the others.
+A *plain* job (default tenant, no key, no version) has no lane in the store. If all jobs are plain
+and there are no limits, nothing takes turns, and stores claim them without this module. Otherwise
+plain jobs form a lane of the default tenant (`plain_lane`), which the reader merges with the rest.
 
-Where the next claim goes on is remembered here, by each process for itself. It may be forgotten:
-turns then begin with the first again.
+Each process remembers where its next claim continues. That may be lost: turns then start over.
 """
 
 from __future__ import annotations

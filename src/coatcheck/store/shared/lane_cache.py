@@ -1,4 +1,4 @@
-"""Lanes that have been read ahead: stretches of their order, of which all is known."""
+"""A cache of lanes that were read ahead: complete ranges of the lane order."""
 
 from __future__ import annotations
 

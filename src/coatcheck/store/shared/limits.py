@@ -1,8 +1,8 @@
-"""What the limits leave room for, during one claim.
+"""What the limits still allow, during one claim.
 
-A store counts what runs (`LimitCounts`) under whatever keeps others from starting jobs of the same
-limits meanwhile. Everything is counted once, when it is first asked for, and from then on down with
-every job that the claim takes.
+A store counts running jobs (`LimitCounts`) under a lock that keeps others from starting jobs of the
+same limits. Each limit is counted once, when it is first needed, and then decremented with every
+job that the claim takes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Named SQL, read once from a file.
+"""Named SQL statements, read once from a file.
 
-Each statement is preceded by `-- name: what_it_is` and, where it is not obvious, by comment lines
-that say why it is written the way it is.
+Each statement is preceded by `-- name: statement_name` and, unless it is obvious, by comments that
+say why it is written that way.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ RUNNING = [str(State.RUNNING)]
 MINUTE_MS = 60_000
 _AFTER_EVERY_ULID = "8"  # a ULID begins with 0 to 7
 
-# What `standing_of` selects: the rowid, then a Standing, then the Terms, then the kind.
-STANDING_FIELDS = len(JobStatus._fields)
+# What `status_of` selects: the rowid, then a JobStatus, then the Terms, then the kind.
+STATUS_FIELDS = len(JobStatus._fields)
 
 
 # The columns of a new job, in the order of `new_job_row`.
@@ -56,20 +56,20 @@ NEW_JOB_COLUMNS = (
 )
 
 
-# Where a whole job's row has its standing, and its progress and result.
-_STANDING = NEW_JOB_COLUMNS.index("state")
-_PROGRESS = _STANDING + STANDING_FIELDS
+# Where a whole job's row has its status, and its progress and result.
+_STATUS = NEW_JOB_COLUMNS.index("state")
+_PROGRESS = _STATUS + STATUS_FIELDS
 
 
-def standing_row(standing: JobStatus) -> tuple[Any, ...]:
-    """Lay a standing out in the order of its columns."""
-    if standing.error is None:
-        return standing
-    return standing._replace(error=encode_failure(standing.error))  # type: ignore[arg-type]  # a row, not a standing any more
+def status_row(status: JobStatus) -> tuple[Any, ...]:
+    """Lay a status out in the order of its columns."""
+    if status.error is None:
+        return status
+    return status._replace(error=encode_failure(status.error))  # type: ignore[arg-type]  # a row, not a status any more
 
 
-def read_standing(row: Row) -> JobStatus:
-    """Read a standing from its columns, in order."""
+def read_status(row: Row) -> JobStatus:
+    """Read a status from its columns, in order."""
     error = row[12]
     return JobStatus(
         _STATES[row[0]],
@@ -89,7 +89,7 @@ def read_standing(row: Row) -> JobStatus:
     )
 
 
-def new_job_row(job: JobInsert, standing: JobStatus) -> tuple[Any, ...]:
+def new_job_row(job: JobInsert, status: JobStatus) -> tuple[Any, ...]:
     """Lay a new job out in the order of `insert_job`."""
     return (
         job.tenant,
@@ -106,13 +106,13 @@ def new_job_row(job: JobInsert, standing: JobStatus) -> tuple[Any, ...]:
         job.forked_from,
         job.created_at,
         *job.terms,
-        *standing,
+        *status,
     )
 
 
 def read_job(row: Row) -> Job:
     """Read a whole job: after its progress comes its version; result and artifacts are last."""
-    standing = read_standing(row[_STANDING:_PROGRESS])
+    status = read_status(row[_STATUS:_PROGRESS])
     progress, version = row[_PROGRESS : _PROGRESS + 2]
     result, artifacts = row[-2:]
     return Job(
@@ -129,20 +129,20 @@ def read_job(row: Row) -> Job:
         traceparent=row[10],
         forked_from=row[11],
         created_at=row[12],
-        terms=Terms(*row[13:_STANDING]),
-        state=standing.state,
-        phase=standing.phase,
-        reason=standing.reason,
-        attempt=standing.attempt,
-        fence=standing.fence,
-        worker=standing.worker,
-        run_at=standing.run_at,
-        started_at=standing.started_at,
-        finished_at=standing.finished_at,
-        expires_at=standing.expires_at,
-        cancel_requested=standing.cancel_requested,
-        error=standing.error,
-        last_event=standing.last_event,
+        terms=Terms(*row[13:_STATUS]),
+        state=status.state,
+        phase=status.phase,
+        reason=status.reason,
+        attempt=status.attempt,
+        fence=status.fence,
+        worker=status.worker,
+        run_at=status.run_at,
+        started_at=status.started_at,
+        finished_at=status.finished_at,
+        expires_at=status.expires_at,
+        cancel_requested=status.cancel_requested,
+        error=status.error,
+        last_event=status.last_event,
         progress=None if progress is None else Progress(**json.loads(progress)),
         version=version,
         result=result,

@@ -1,4 +1,4 @@
-"""Signals inside one process: what the wake-ups of every store end in."""
+"""Signals inside one process: the receiving end of the wake-ups of every store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tenants, keys and usage on SQLite: the verbs of `coatcheck.store.access`."""
+"""The access part of the SQLite store."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def check_epoch(tx: Transaction, epoch: int) -> None:
 
 
 class SQLiteAccess:
-    """The part of the store that is about tenants and keys."""
+    """The verbs on tenants and keys."""
 
     def __init__(self, writer: Writer, reader: Reader) -> None:
         self._writer = writer
         self._reader = reader
 
     async def get_state(self) -> AccessState:
-        """Read the epoch, and whether there are keys."""
+        """Read the access epoch, and whether there are keys."""
         epoch, has_keys = await self._reader.one(SQL.access)
         return AccessState(epoch, has_keys == 1)
 
     async def put_tenant(self, tenant: Tenant, *, audit: AuditEntry | None = None) -> None:
-        """Make or change a tenant."""
+        """Create or replace a tenant."""
 
         def put(tx: Transaction) -> None:
             tx.execute(SQL.put_tenant, tenant_row(tenant))
@@ -74,7 +74,7 @@ class SQLiteAccess:
         audit: AuditEntry | None = None,
         tenant_audit: AuditEntry | None = None,
     ) -> None:
-        """Write a key, and its tenant where that is new."""
+        """Write a key, and its tenant if that is new."""
 
         def add(tx: Transaction) -> None:
             if tx.one(SQL.api_key, (key.id,)) is not None:
@@ -106,7 +106,7 @@ class SQLiteAccess:
     async def revoke_key(
         self, key_id: str, now: int, *, audit: AuditEntry | None = None
     ) -> ApiKey | None:
-        """End a key for good."""
+        """Revoke a key for good."""
 
         def revoke(tx: Transaction) -> ApiKey | None:
             tx.execute(SQL.revoke_key, (now, key_id))
@@ -119,7 +119,7 @@ class SQLiteAccess:
         return await self._writer.write(revoke, Urgency.SUBMIT)
 
     async def touch_keys(self, uses: Sequence[KeyUse], apart_ms: int) -> None:
-        """Write when keys were last used."""
+        """Record when keys were last used."""
 
         def touch(tx: Transaction) -> None:
             for use in uses:
@@ -130,12 +130,12 @@ class SQLiteAccess:
     async def list_usage(
         self, tenant: str, since: int, until: int, kind: str | None = None
     ) -> list[Usage]:
-        """Read what a tenant has used."""
+        """List a tenant's usage."""
         rows = await self._reader.all(SQL.usage_between, (tenant, since, until, kind))
         return [Usage(*row) for row in rows]
 
     async def measure_load(self, tenant: str, quotas: Quotas, now: int) -> Load:
-        """Count what has a quota."""
+        """Count a tenant's use of each quota that is set."""
         first = first_ulid_at(max(0, now - MINUTE_MS))
 
         def read(db: apsw.Connection) -> Load:

@@ -1,4 +1,4 @@
-"""The audit trail on SQLite: the verbs of `coatcheck.store.audit`."""
+"""The audit part of the SQLite store."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from coatcheck.store.sqlite.database.writer import Writer
 
 
 def record(tx: Transaction, entry: AuditEntry | None) -> None:
-    """Write an entry, if there is one, in the transaction of its change."""
+    """Write an audit entry, if there is one, in the transaction of its change."""
     if entry is not None:
         tx.execute(SQL.add_audit, entry)
 
 
 class SQLiteAudit:
-    """The part of the store that holds the audit trail."""
+    """The verbs on the audit trail."""
 
     def __init__(self, writer: Writer, reader: Reader) -> None:
         self._writer = writer

@@ -1,4 +1,4 @@
-"""Files on SQLite: the verbs of `coatcheck.store.files`."""
+"""The files part of the SQLite store."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from coatcheck.store.sqlite.operations import jobs as job_operations
 
 
 class SQLiteFiles:
-    """The part of the store that knows of blobs, artifacts and uploads."""
+    """The verbs on blobs, artifacts and uploads."""
 
     def __init__(self, writer: Writer, reader: Reader) -> None:
         self._writer = writer
         self._reader = reader
 
     async def reserve_blob(self, blob: BlobName, remove_at: int) -> None:
-        """Note a blob before its bytes are written."""
+        """Reserve a blob before its bytes are written."""
         await self._writer.write(lambda tx: blobs.reserve(tx, blob, remove_at), Urgency.SUBMIT)
 
     async def record_artifact(
         self, lease: Lease, artifact: Artifact, content: str | None = None
     ) -> bool:
-        """Name a file of a running job."""
+        """Record an artifact of a running job."""
         return await self._writer.write(
             lambda tx: job_operations.keep_artifact(tx, lease, artifact, content), Urgency.WORKER
         )
 
     async def get_artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
-        """Read a file that is kept in its row."""
+        """Read the content of an artifact that is stored in its row."""
         rows = await self._reader.all(SQL.artifact_content, (tenant, job_id, name))
         return rows[0][0] if rows else None
 
     async def start_blob_removal(self, now: int, limit: int) -> list[BlobName]:
-        """List blobs whose bytes are to be removed; an idle system writes nothing."""
+        """Mark unreferenced blobs as being removed. An idle store is only read."""
         if await self._reader.one(SQL.blobs_to_remove, (now, 1)) is None:
             return []
         return await self._writer.write(
@@ -49,29 +49,29 @@ class SQLiteFiles:
         )
 
     async def finish_blob_removal(self, gone: Sequence[BlobName]) -> None:
-        """Drop what is known of blobs whose bytes are gone."""
+        """Delete the rows of blobs whose bytes are gone."""
         await self._writer.write(lambda tx: blobs.forget(tx, gone), Urgency.BULK)
 
     # --- uploads
 
     async def put_upload(self, tenant: str, upload: StoredUpload) -> None:
-        """Make a file known that no job has taken over."""
+        """Record an upload that no job has taken over."""
         await self._writer.write(lambda tx: blobs.put_upload(tx, tenant, upload), Urgency.SUBMIT)
 
     async def get_upload(
         self, tenant: str, upload_id: str, job_id: str = NOBODY
     ) -> StoredUpload | None:
-        """Read what is known of a file."""
-        row = await self._reader.glance_at(SQL.upload, (tenant, job_id, upload_id))
+        """Read an upload."""
+        row = await self._reader.one_inline(SQL.upload, (tenant, job_id, upload_id))
         return None if row is None else StoredUpload(*row)
 
     async def list_uploads(self, tenant: str, job_id: str) -> list[StoredUpload]:
-        """List the files of a job's input."""
+        """List the uploads of a job."""
         rows = await self._reader.all(SQL.uploads_of, (tenant, job_id))
         return [StoredUpload(*row) for row in rows]
 
     async def delete_upload(self, tenant: str, upload_id: str) -> bool:
-        """Give a file up that no job has taken over."""
+        """Delete an upload that no job has taken over."""
         return await self._writer.write(
             lambda tx: blobs.delete_upload(tx, tenant, upload_id), Urgency.SUBMIT
         )

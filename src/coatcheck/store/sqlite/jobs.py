@@ -100,13 +100,13 @@ class SQLiteJobs:
 
     async def find_submission(self, tenant: str, key: str, now: int) -> ExistingSubmission | None:
         """Find the submission under an idempotency key."""
-        row = await self._reader.glance_at(SQL.key, (tenant, key, now))
+        row = await self._reader.one_inline(SQL.key, (tenant, key, now))
         return None if row is None else ExistingSubmission(*row)
 
     async def get(self, tenant: str, job_id: str) -> Job:
         """Read a job by its id or its public id."""
         sql = SQL.job_by_id if is_ulid(job_id) else SQL.job_by_public_id
-        row, tombstone = await self._reader.glance(
+        row, tombstone = await self._reader.read_inline(
             lambda db: (
                 _fetch_one(db, sql, (tenant, job_id)),
                 _fetch_one(db, SQL.tombstone, (tenant, job_id)),
@@ -121,7 +121,7 @@ class SQLiteJobs:
     async def get_many(self, ids: Sequence[tuple[str, str]]) -> list[Job]:
         """Read the existing jobs among many."""
         values = (json.dumps(ids),)
-        read = self._reader.glance if len(ids) <= INLINE_JOBS else self._reader.read
+        read = self._reader.read_inline if len(ids) <= INLINE_JOBS else self._reader.read
         rows = await read(lambda db: db.execute(SQL.jobs_by_ids, values).fetchall())
         return [read_job(row) for row in rows]
 

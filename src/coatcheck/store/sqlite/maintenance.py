@@ -118,7 +118,7 @@ def _finish_overdue(
     for tenant, job_id in sorted(overdue):
         found = find(tx, tenant, job_id)
         if found is not None:
-            finished = rule(found.standing, found.terms, now)
+            finished = rule(found.status, found.terms, now)
             if finished is not None:
                 write(tx, tenant, job_id, found, finished, now)
                 tx.topics.add(Topic.CHANGES)

@@ -51,8 +51,8 @@ ON CONFLICT (tenant, key) DO UPDATE SET fingerprint = excluded.fingerprint,
 -- name: insert_event
 INSERT INTO events (tenant, job_id, seq, type, at, data) VALUES (?, ?, ?, ?, ?, ?)
 
--- name: update_standing
--- The order of the values is that of rows.standing_row. A job that is queued again starts its
+-- name: update_status
+-- The order of the values is that of rows.status_row. A job that is queued again starts its
 -- progress anew, unless it goes on where it waited.
 UPDATE jobs SET
   state = ?1, claimable = ?, phase = ?, reason = ?, attempt = ?, fence = ?, worker = ?, run_at = ?,
@@ -60,8 +60,8 @@ UPDATE jobs SET
   progress = CASE WHEN ?1 = 'queued' AND ?4 <> 'woken' THEN NULL ELSE progress END
 WHERE rowid = ?
 
--- name: standing_of
--- What a transition is decided from: the row, the standing, the terms; its kind, and whether it is limited.
+-- name: status_of
+-- What a transition is decided from: the row, the status, the terms; its kind, and whether it is limited.
 SELECT rowid,
   state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
   expires_at, cancel_requested, error, last_event,

@@ -1,4 +1,4 @@
-"""Queues on SQLite: the verbs of `coatcheck.store.queues`."""
+"""The queues part of the SQLite store."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from coatcheck.store.sqlite.database.statements import SQL
 from coatcheck.store.sqlite.database.transaction import Transaction, Urgency
 from coatcheck.store.sqlite.database.writer import Writer
 
-# So many jobs are counted at a glance.
-FEW = 100
+# Up to this many jobs are counted inline, on the event loop.
+INLINE_COUNT = 100
 
 
 class SQLiteQueues:
-    """The part of the store that is about queues."""
+    """The verbs on queues."""
 
     def __init__(self, writer: Writer, reader: Reader) -> None:
         self._writer = writer
@@ -44,20 +44,20 @@ class SQLiteQueues:
         )
 
     async def limit_queue(self, name: str, concurrency: int | None) -> None:
-        """Let so many jobs of a queue run at once."""
+        """Limit how many jobs of a queue run at once."""
         await self._writer.write(lambda tx: _limit(tx, name, concurrency), Urgency.WORKER)
 
     async def is_restricted(self, name: str) -> bool:
-        """Tell whether a queue is paused or has a limit."""
-        return await self._reader.glance_at(SQL.is_held, (name,)) is not None
+        """Return whether a queue is paused or has a limit."""
+        return await self._reader.one_inline(SQL.is_held, (name,)) is not None
 
     async def count_ahead(self, job: Job, kinds: Sequence[str], most: int) -> int:
-        """Count the jobs before one in its queue."""
+        """Count the jobs that will be claimed before this one."""
         priority = priority_in_lanes(job.priority)
         named = {kind_in_lanes(job.kind, job.version), *kinds}
         wanted = json.dumps(sorted(named))
         values = (wanted, job.queue, priority, job.tenant, job.id, most, job.priority)
-        read = self._reader.glance if most <= FEW else self._reader.read
+        read = self._reader.read_inline if most <= INLINE_COUNT else self._reader.read
         return await read(lambda db: _ahead_of(db, values))
 
 

@@ -1,4 +1,4 @@
-"""Small documents on SQLite: the verbs of `coatcheck.store.records`."""
+"""The records part of the SQLite store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coatcheck.store.sqlite.database.writer import Writer
 
 
 class SQLiteRecords:
-    """The part of the store that keeps small documents."""
+    """The verbs on records."""
 
     def __init__(self, writer: Writer, reader: Reader) -> None:
         self._writer = writer
@@ -27,19 +27,19 @@ class SQLiteRecords:
         *,
         audit: AuditEntry | None = None,
     ) -> Record | None:
-        """Write a document."""
+        """Write a record."""
         return await self._writer.write(
             lambda tx: put(tx, record, expected_version, audit), Urgency.SUBMIT
         )
 
     async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
-        """Read a document."""
-        row = await self._reader.glance_at(SQL.record, (tenant, collection, key))
+        """Read a record."""
+        row = await self._reader.one_inline(SQL.record, (tenant, collection, key))
         found = None if row is None else Record(*row)
         return None if found is None or found.has_expired(now) else found
 
     async def count_records(self, tenant: str, collection: str, now: int, most: int) -> int:
-        """Count the documents of a collection."""
+        """Count the records of a collection."""
         rows = await self._reader.all(SQL.count_records, (tenant, collection, now, most))
         return int(rows[0][0])
 
@@ -52,7 +52,7 @@ class SQLiteRecords:
         limit: int = 100,
         offset: int = 0,
     ) -> list[Record]:
-        """List a collection."""
+        """List the records of a collection."""
         values = (tenant, collection, after, now, limit, offset)
         rows = await self._reader.all(SQL.records_after, values)
         return [Record(*row) for row in rows]
@@ -60,7 +60,7 @@ class SQLiteRecords:
     async def delete_record(
         self, tenant: str, collection: str, key: str, *, audit: AuditEntry | None = None
     ) -> bool:
-        """Delete a document."""
+        """Delete a record."""
         return await self._writer.write(
             lambda tx: _delete(tx, tenant, collection, key, audit), Urgency.SUBMIT
         )
@@ -72,7 +72,7 @@ def put(
     expected_version: int | None,
     audit: AuditEntry | None = None,
 ) -> Record | None:
-    """Write a document, over the version that is expected."""
+    """Write a record in place of the expected version."""
     row = tx.one(SQL.record, (record.tenant, record.collection, record.key))
     there = None if row is None else Record(*row)
     written = record.over(there, expected_version)

@@ -1,4 +1,4 @@
-"""Sealing anew on SQLite: the verbs of `coatcheck.store.rekey`."""
+"""The rekey part of the SQLite store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coatcheck.store.sqlite.database.writer import Writer
 
 
 class SQLiteRekey:
-    """The part of the store that lets what it keeps be sealed anew."""
+    """The verbs on encrypted texts."""
 
     def __init__(self, writer: Writer, reader: Reader) -> None:
         self._writer = writer
@@ -24,7 +24,7 @@ class SQLiteRekey:
     async def find_texts(
         self, column: EncryptedColumn, having: str, lacking: str, after: RowKey | None, limit: int
     ) -> list[StoredText]:
-        """Read texts with one word and without another."""
+        """Read texts that contain one string and not another."""
         key = ", ".join(column.key)
         marks = ", ".join("?" * len(column.key))
         behind = "" if after is None else f"AND ({key}) > ({marks})"
@@ -40,7 +40,7 @@ class SQLiteRekey:
         return [StoredText(row[:width], row[width], row[width + 1 :]) for row in rows]
 
     async def replace_texts(self, column: EncryptedColumn, changes: Sequence[TextChange]) -> int:
-        """Write texts over those that were read."""
+        """Replace texts that are still unchanged."""
         this_row = " AND ".join(f"{name} = ?" for name in column.key)
         statement = (
             f"UPDATE {column.table} SET {column.column} = ? "  # noqa: S608
@@ -53,7 +53,7 @@ class SQLiteRekey:
                 tx.execute(statement, (change.new, *change.key, change.old))
                 written += tx.changed()
             if written:
-                tx.execute(SQL.left_behind, (written,))  # what they were is still in the log
+                tx.execute(SQL.left_behind, (written,))  # the old texts are still in the log
             return written
 
         return await self._writer.write(replace, Urgency.BULK)
@@ -64,6 +64,6 @@ class SQLiteRekey:
         return [BlobName(*row) for row in await self._reader.all(SQL.blobs_after, values)]
 
     async def has_blob(self, blob: BlobName) -> bool:
-        """Tell whether a blob is there."""
+        """Return whether a blob exists and is not being removed."""
         [[found]] = await self._reader.all(SQL.has_blob, blob)
         return bool(found)

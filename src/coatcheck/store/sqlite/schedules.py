@@ -1,4 +1,4 @@
-"""Schedules on SQLite: the verbs of `coatcheck.store.schedules`."""
+"""The schedules part of the SQLite store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from coatcheck.store.sqlite.operations.transitions import find
 
 
 class SQLiteSchedules:
-    """The part of the store that is about schedules."""
+    """The verbs on schedules."""
 
     def __init__(self, writer: Writer, reader: Reader) -> None:
         self._writer = writer
@@ -31,7 +31,7 @@ class SQLiteSchedules:
     async def put_schedule(
         self, schedule: Schedule, replaces: str | None, *, audit: AuditEntry | None = None
     ) -> bool:
-        """Write a schedule over one revision of itself."""
+        """Write a schedule in place of one of its revisions."""
         return await self._writer.write(
             lambda tx: _put(tx, schedule, replaces, audit), Urgency.SUBMIT
         )
@@ -55,7 +55,7 @@ class SQLiteSchedules:
         return await self._writer.write(lambda tx: _delete(tx, tenant, name, audit), Urgency.SUBMIT)
 
     async def list_due_schedules(self, kinds: Sequence[str], now: int, limit: int) -> DueSchedules:
-        """List what is due."""
+        """List the due schedules."""
         wanted = json.dumps(sorted(set(kinds)))
 
         def read(db: apsw.Connection) -> DueSchedules:
@@ -66,7 +66,7 @@ class SQLiteSchedules:
         return await self._reader.read(read)
 
     async def fire_schedule(self, firing: ScheduleFiring, now: int) -> int | None:
-        """Insert jobs and move their schedule on."""
+        """Insert the jobs and advance the schedule."""
         return await self._writer.write(lambda tx: _fire(tx, firing, now), Urgency.SUBMIT)
 
 

@@ -1,4 +1,4 @@
-"""Webhooks in SQLite: the verbs of `coatcheck.store.webhooks`, and what transitions leave there."""
+"""The webhooks part of the SQLite store."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from coatcheck.store.webhooks import DeliveryClaim, DeliveryFilter, DeliveryLane
 _INSERT_DELIVERIES = SQL.insert_deliveries
 
 
-def tell(
+def enqueue_deliveries(
     tx: Transaction, tenant: str, job_id: str, seq: int, what: str, event: str, now: int
 ) -> None:
-    """Write a delivery for each endpoint that wants to hear of a job's new state, or phase."""
+    """Write a delivery for each endpoint that subscribes to a job's new state or phase."""
     if tx.endpoints is None:  # one look a transaction, and for most that is all
         tx.endpoints = tx.one(SQL.any_endpoint)[0] == 1
     if not tx.endpoints:
@@ -45,14 +45,14 @@ def tell(
         tx.topics.add(Topic.WEBHOOKS)
 
 
-def listen(tx: Transaction, job: JobInsert) -> None:
-    """Write a new job's own endpoint."""
+def add_job_endpoint(tx: Transaction, job: JobInsert) -> None:
+    """Write the endpoint that a new job brings along."""
     if job.webhook is not None:
         tx.execute(SQL.put_endpoint, endpoint_row(own_endpoint(job, job.webhook)))
         tx.endpoints = True
 
 
-def remove(tx: Transaction, tenant: str, job_id: str) -> int:
+def delete_job_deliveries(tx: Transaction, tenant: str, job_id: str) -> int:
     """Delete a job's own endpoint and its deliveries; return how many those were."""
     tx.execute(SQL.delete_endpoints_of_job, (tenant, job_id))
     tx.execute(SQL.delete_deliveries, (tenant, job_id))
@@ -60,7 +60,7 @@ def remove(tx: Transaction, tenant: str, job_id: str) -> int:
 
 
 class SQLiteWebhooks:
-    """The part of the store that is about webhooks."""
+    """The verbs on webhooks."""
 
     def __init__(self, writer: Writer, reader: Reader) -> None:
         self._writer = writer
@@ -106,14 +106,14 @@ class SQLiteWebhooks:
             found = tx.changed() == 1
             if found:
                 tx.execute(SQL.delete_secrets, (tenant, endpoint_id))
-                tx.topics.add(Topic.WEBHOOKS)  # what is pending is called off
+                tx.topics.add(Topic.WEBHOOKS)  # pending deliveries are dropped
                 audit_log.record(tx, audit)
             return found
 
         return await self._writer.write(delete, Urgency.SUBMIT)
 
     async def list_secrets(self, tenant: str, endpoint_id: str, now: int) -> list[WebhookSecret]:
-        """Read the secrets that count now."""
+        """List the valid secrets of an endpoint."""
         return [
             WebhookSecret(*row)
             for row in await self._reader.all(SQL.secrets_of, (tenant, endpoint_id, now))
@@ -144,14 +144,14 @@ class SQLiteWebhooks:
         return await self._writer.write(put, Urgency.SUBMIT)
 
     async def list_delivery_lanes(self) -> list[DeliveryLane]:
-        """Return every lane that has something pending."""
+        """List the lanes with pending deliveries."""
         rows = await self._reader.all(SQL.delivery_lanes)
         return [DeliveryLane(name, tenant, at, tried == 1) for name, tenant, at, tried in rows]
 
     async def claim_deliveries(
         self, now: int, until: int, wanted: Mapping[str, int]
     ) -> list[DeliveryClaim]:
-        """Hand out what is due."""
+        """Claim due deliveries."""
 
         def claim(tx: Transaction) -> list[DeliveryClaim]:
             found = [
@@ -166,7 +166,7 @@ class SQLiteWebhooks:
         return await self._writer.write(claim, Urgency.SUBMIT)
 
     async def record_deliveries(self, results: Sequence[DeliveryResult]) -> list[bool]:
-        """Write what became of attempts."""
+        """Record the results of attempts."""
         return await self._writer.write(
             lambda tx: [_record(tx, each) for each in results], Urgency.SUBMIT
         )
@@ -202,7 +202,7 @@ class SQLiteWebhooks:
         return [read_delivery(row) for row in rows]
 
     async def redeliver(self, keys: Sequence[DeliveryKey], now: int) -> int:
-        """Have deliveries sent again."""
+        """Make deliveries due again."""
 
         def again(tx: Transaction) -> int:
             found = 0
@@ -221,7 +221,7 @@ def _record(tx: Transaction, result: DeliveryResult) -> bool:
     if not tx.changed():
         return False
     if result.due_at is not None:
-        tx.topics.add(Topic.WEBHOOKS)  # due before its lease would have ended
+        tx.topics.add(Topic.WEBHOOKS)  # it may be due before its lease expires
     if result.health is not None:
         tenant, job_id, _, endpoint = result.key
         tx.execute(SQL.update_health, (*result.health, tenant, job_id, endpoint))

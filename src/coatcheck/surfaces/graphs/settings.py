@@ -39,7 +39,7 @@ class GraphSettings:
     # SUPERMODEL_JOB_TTL_FAILED_DAYS: how long a failed job is kept.
     failed_days: int = 7
     # COATCHECK_GRAPHS_MEMORY: the memory limit of a job, for each of its processes. A graph
-    # with calls takes about 25 MB for each MB of source (codegraph/README.md).
+    # with calls takes about 23 MB for each MB of source (codegraph/README.md).
     memory: int = 4_000_000_000
     naming: NamingSettings | None = None
 

@@ -1,16 +1,19 @@
-"""Documents in, passages found: the pipeline fetch -> extract -> chunk -> embed -> index.
+"""Document ingest: the pipeline fetch -> extract -> chunk -> embed -> index, and search.
 
-A document is one job, and each stage of it a step: what was fetched, extracted and chunked is on
-record and does not happen again. Embedding goes in batches, each a step of its own that leaves its
-vectors in the index before it is on record, where nobody sees them; a crash embeds at most the
-batch again that was under way. The last step publishes: in one transaction the new passages take
-the place of the document's old ones, so that a search sees either and never both nor half.
+A document is one job, and each stage is a step, so a recorded stage does not run again. Passages
+are embedded in batches. Each batch is a step of its own that stages its vectors in the index, where
+no search finds them, before the step is recorded. A crash therefore repeats at most the batch that
+was in progress. The last step publishes: in one transaction the new passages replace the document's
+old ones, so a search sees one version or the other, never a mixture.
 
-    surfaces/ingest/stages.py       what goes from one stage to the next reading/        a file of
-    any format to its text surfaces/ingest/chunker.py     a text to passages that follow its
-    structure (outline.py: what each is under) embedding/      passages to vectors: the offline
-    model, or an endpoint index/          documents, passages and vectors, and the search over them;
-    on SQLite and PostgreSQL, a seam of its own beside the store of jobs job.py          the
-    pipeline itself (batch.py: several documents as one job) surface.py      the calls: taking_in.py
-    for what comes in, calls.py for what is there
+    document.py     requests and results
+    stages.py       values that one stage passes to the next
+    submit.py       POST /v1/ingest: from a request to jobs
+    job.py          the pipeline, in a sandboxed process (batch.py: a job that waits for several)
+    service.py      the worker's side of the pipeline: index, network, secrets (messages.py)
+    readers/        a file of any format to its text
+    chunker.py      a text to passages that follow its structure (outline.py: their headings)
+    embedding/      passages to vectors: the offline model or an endpoint
+    index/          documents, passages and vectors, and search, on SQLite and PostgreSQL
+    surface.py      kinds and endpoints (routes.py, handlers.py, views.py, resources.py)
 """

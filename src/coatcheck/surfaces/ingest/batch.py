@@ -1,10 +1,11 @@
-"""Documents that were handed in together: a job that waits for theirs.
+"""A job that waits for the jobs of documents that were submitted together.
 
-It is done when they all are, whatever became of each: one that cannot be read leaves the others
-where they are, and stands in the result with its reason.
+It succeeds once all of them have finished, whatever their outcome. A document that cannot be read
+does not affect the others; the result lists it with its error.
 
-It has the results of the jobs that its input names, so it is made by the surface alone, which has
-made those jobs: whoever could name others would read what their key is not for.
+The result includes the results of the jobs that the input names. Only the surface may submit this
+kind, because it created those jobs: a caller who could name other jobs would read results that
+their key does not cover.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from coatcheck.worker.steps.context import Context
 from coatcheck.worker.steps.effects import ChildJob
 
 
-async def ingest_batch(ctx: Context, asked: BatchRequest) -> BatchIngested:
-    """Wait for documents, and return what became of them in order."""
+async def ingest_batch(ctx: Context, request: BatchRequest) -> BatchIngested:
+    """Wait for the documents' jobs and return their outcomes in order."""
     if ctx.surface != SURFACE:
-        raise Fail("not-handed-in", "several documents are handed in by POST /v1/ingest")
+        raise Fail("not-handed-in", "submit several documents with POST /v1/ingest")
     documents: list[BatchedDocument] = []
-    for number, job_id in enumerate(asked.jobs):
-        await ctx.progress(number, len(asked.jobs), "documents")
+    for number, job_id in enumerate(request.jobs):
+        await ctx.progress(number, len(request.jobs), "documents")
         documents.append(await _outcome(ctx, job_id))
-    await ctx.progress(len(asked.jobs), len(asked.jobs), "documents")
+    await ctx.progress(len(request.jobs), len(request.jobs), "documents")
     failed = sum(each.document is None for each in documents)
     return BatchIngested(documents=documents, succeeded=len(documents) - failed, failed=failed)
 

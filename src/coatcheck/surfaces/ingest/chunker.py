@@ -1,19 +1,19 @@
-"""A text to passages that follow its structure, each of about a thousand characters.
+"""Split a text into passages of about a thousand characters that follow its structure.
 
-A text is cut at its outermost headings, what is still too long at the next ones, then between
-paragraphs, items of lists and rows of tables, sentences, lines, words, and last between characters:
-never deeper than it takes. Pieces of one kind are put together again while they fit. Source code is
-cut before what is defined at its top level, then within that, at empty lines and between lines.
-Slides and sheets are never put into one passage.
+A text is cut at its outermost headings. Sections that are still too long are cut at the next level
+of headings, then between paragraphs, list items and table rows, sentences, lines, words and finally
+characters, never at a finer level than necessary. Adjacent pieces are joined again while they fit.
+Source code is cut before top-level definitions, then before inner definitions, at empty lines and
+between lines. A passage never spans two slides or two sheets.
 
-A passage is text[start:end] exactly, without the blanks around it, and all that is not blank is in
-just one. A heading begins the passage under it; `headings` are those above that are not in it, so
-embedding both says nothing twice. For a passage from the middle of a table its columns' names are
-the last of them, for one from the middle of a class the line that the class begins with.
+Invariants: a passage is exactly text[start:end] without surrounding whitespace, and every other
+character is in exactly one passage. A heading is the start of the passage under it. `headings`
+lists the headings above that are not in the passage itself, so embedding both repeats nothing. For
+a passage from the middle of a table, the last entry is the table's header row; for one from the
+middle of a class, it is the line that declares the class.
 
-semantic-text-splitter was looked at: to it a line break is stronger than the end of a sentence, so
-that texts with lines of fixed width are cut within sentences, and it does not say what headings a
-piece is under.
+Alternative considered: semantic-text-splitter ranks a line break above the end of a sentence, so it
+cuts hard-wrapped texts within sentences, and it does not report the headings of a piece.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+from coatcheck.surfaces.ingest.document import Chunk, Extracted
 from coatcheck.surfaces.ingest.outline import Heading, Outline
-from coatcheck.surfaces.ingest.stages import Chunk, Extracted
 
 TARGET = 1_000
-# With a little that would be too small on its own, which goes with its neighbour.
-MOST = 1_200
-_SMALL = 200
+# TARGET plus a piece that is too small on its own and joins its neighbor.
+MAX = 1_200
+_MIN = 200
 
 _EMPTY_LINE = re.compile(r"\n[ \t\r]*\n")
 _ITEM_OR_ROW = re.compile(r"\n(?=[ \t]*(?:[-*+•|]|\d{1,3}[.)])[ \t|])")
@@ -46,7 +46,7 @@ _INNER_DEFINITION = re.compile(
 
 _PROSE = (_EMPTY_LINE, _ITEM_OR_ROW, _SENTENCE, _LINE, _BLANK)
 _CODE = (_DEFINITION, _INNER_DEFINITION, _EMPTY_LINE, _LINE, _BLANK)
-_PAGES_APART = ("pptx", "xlsx")
+_PAGED_FORMATS = ("pptx", "xlsx")
 
 
 class _Span(NamedTuple):
@@ -59,14 +59,14 @@ class _Span(NamedTuple):
 
 
 def chunk(extracted: Extracted) -> list[Chunk]:
-    """Return a document's passages, in its order."""
+    """Return a document's passages in order."""
     text = extracted.text
     code = extracted.format == "code"
     outline = Outline(text, extracted.format)
     levels = _CODE if code else _PROSE
     chunks: list[Chunk] = []
-    for part in _apart(extracted):
-        spans = list(_trimmed(text, _sections(text, part, outline.headings, levels), code=code))
+    for part in _unjoinable_parts(extracted):
+        spans = list(_trim(text, _sections(text, part, outline.headings, levels), code=code))
         chunks.extend(
             Chunk(
                 ordinal=ordinal,
@@ -77,19 +77,19 @@ def chunk(extracted: Extracted) -> list[Chunk]:
                 headings=outline.above(span.start, part.start),
             )
             for ordinal, span in enumerate(
-                _small_ones_joined(spans, outline, part.start), start=len(chunks)
+                _join_small(spans, outline, part.start), start=len(chunks)
             )
         )
     return chunks
 
 
-def _apart(extracted: Extracted) -> Iterator[_Span]:
-    """Yield the parts of a text that no passage goes across."""
-    starts = extracted.page_starts if extracted.format in _PAGES_APART else ()
-    yield from _between([start for start in starts if start], _Span(0, len(extracted.text)))
+def _unjoinable_parts(extracted: Extracted) -> Iterator[_Span]:
+    """Yield the parts of a text that no passage may cross."""
+    starts = extracted.page_starts if extracted.format in _PAGED_FORMATS else ()
+    yield from _split_at([start for start in starts if start], _Span(0, len(extracted.text)))
 
 
-def _between(cuts: Iterable[int], span: _Span) -> Iterator[_Span]:
+def _split_at(cuts: Iterable[int], span: _Span) -> Iterator[_Span]:
     start = span.start
     for cut in cuts:
         if start < cut < span.end:
@@ -102,62 +102,62 @@ def _between(cuts: Iterable[int], span: _Span) -> Iterator[_Span]:
 def _sections(
     text: str, span: _Span, headings: Sequence[Heading], levels: Sequence[re.Pattern[str]]
 ) -> Iterator[_Span]:
-    """Yield pieces of a span that are short enough, cut at its headings while it has any."""
+    """Yield pieces of a span that fit TARGET, cut at the span's headings while there are any."""
     if span.length <= TARGET:
         yield span
         return
     first = bisect_right(headings, span.start, key=attrgetter("start"))
     inside = headings[first : bisect_left(headings, span.end, key=attrgetter("start"))]
     if not inside:
-        yield from _fitting(text, span, levels)
+        yield from _split_to_fit(text, span, levels)
         return
     outermost = min(heading.level for heading in inside)
     cuts = (heading.start for heading in inside if heading.level == outermost)
-    for piece in _between(cuts, span):
+    for piece in _split_at(cuts, span):
         yield from _sections(text, piece, inside, levels)
 
 
-def _fitting(text: str, span: _Span, levels: Sequence[re.Pattern[str]]) -> Iterator[_Span]:
-    """Yield pieces of a span that are short enough, cut as little as it takes."""
+def _split_to_fit(text: str, span: _Span, levels: Sequence[re.Pattern[str]]) -> Iterator[_Span]:
+    """Yield pieces of a span that fit TARGET, cut at the coarsest separator that suffices."""
     if span.length <= TARGET:
         yield span
         return
     if not levels:
-        yield from _between(_by_force(text, span), span)
+        yield from _split_at(_character_cuts(text, span), span)
         return
     cuts = (match.end() for match in levels[0].finditer(text, span.start, span.end))
     start = end = span.start
-    for piece in _between(cuts, span):
+    for piece in _split_at(cuts, span):
         if piece.end - start > TARGET and end > start:
             yield _Span(start, end)
             start = piece.start
         end = piece.end
         if piece.length > TARGET:
-            yield from _fitting(text, piece, levels[1:])
+            yield from _split_to_fit(text, piece, levels[1:])
             start = end
     if end > start:
         yield _Span(start, end)
 
 
-def _by_force(text: str, span: _Span) -> Iterator[int]:
-    """Yield where to cut what has no blanks: not within what is seen as one character."""
+def _character_cuts(text: str, span: _Span) -> Iterator[int]:
+    """Yield cut positions in a text without whitespace, never within a grapheme cluster."""
     cut = span.start + TARGET
     while cut < span.end:
-        for nearer in range(cut, cut - 20, -1):
-            if not _goes_with(text[nearer - 1], text[nearer]):
-                cut = nearer
+        for candidate in range(cut, cut - 20, -1):
+            if not _is_combined(text[candidate - 1], text[candidate]):
+                cut = candidate
                 break
         yield cut
         cut += TARGET
 
 
-def _goes_with(before: str, after: str) -> bool:
+def _is_combined(before: str, after: str) -> bool:
     joined = before == "\u200d" or after == "\u200d"
     return joined or unicodedata.category(after) in ("Mn", "Me", "Mc", "Sk")
 
 
-def _trimmed(text: str, spans: Iterable[_Span], *, code: bool) -> Iterator[_Span]:
-    """Yield spans without the blanks around them; code keeps how its first line is indented."""
+def _trim(text: str, spans: Iterable[_Span], *, code: bool) -> Iterator[_Span]:
+    """Yield spans without surrounding whitespace; code keeps the indentation of its first line."""
     for span in spans:
         piece = text[span.start : span.end]
         end = span.start + len(piece.rstrip())
@@ -169,25 +169,26 @@ def _trimmed(text: str, spans: Iterable[_Span], *, code: bool) -> Iterator[_Span
         yield _Span(start, end)
 
 
-def _small_ones_joined(spans: Sequence[_Span], outline: Outline, since: int) -> list[_Span]:
-    """Return spans without those that say little by themselves: such a one goes with the next, or
-    else with the one before, where that is under the same headings.
+def _join_small(spans: Sequence[_Span], outline: Outline, first: int) -> list[_Span]:
+    """Join each span that is too short with the next one, or else with the previous one.
+
+    Spans are joined only if both are under the same headings.
     """
-    chains = {span.start: outline.chain(span.start, since) for span in spans}
+    chains = {span.start: outline.chain(span.start, first) for span in spans}
 
     def may_join(first: _Span, second: _Span) -> bool:
         above, below = chains[first.start], chains[second.start]
-        return second.end - first.start <= MOST and below[: len(above)] == above
+        return second.end - first.start <= MAX and below[: len(above)] == above
 
     forward: list[_Span] = []
     for span in spans:
-        if forward and forward[-1].length < _SMALL and may_join(forward[-1], span):
+        if forward and forward[-1].length < _MIN and may_join(forward[-1], span):
             forward[-1] = _Span(forward[-1].start, span.end)
         else:
             forward.append(span)
     joined: list[_Span] = []
     for span in forward:
-        if joined and span.length < _SMALL and may_join(joined[-1], span):
+        if joined and span.length < _MIN and may_join(joined[-1], span):
             joined[-1] = _Span(joined[-1].start, span.end)
         else:
             joined.append(span)

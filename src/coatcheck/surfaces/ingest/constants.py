@@ -1,4 +1,4 @@
-"""Names and limits that several parts of the surface use."""
+"""Names and limits that several modules of the surface share."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ BATCH_KIND = "ingest.batch"
 QUEUE = "ingest"
 DEFAULT_COLLECTION = "default"
 
-# How many passages are embedded, and on record, at a time: what a crash costs at most.
+# Passages per embedding step: a crash repeats at most this many.
 BATCH = 64
-# Files that are taken in one form.
-MOST_FILES = 100
-LONGEST_NAME = 2_048  # of a name that was not given, an address
-MOST_METADATA = 32
-LONGEST_METADATA = 1_000
+# Files in one form.
+MAX_FILES = 100
+MAX_NAME_LENGTH = 2_048  # a document without a name is named after its URL
+MAX_METADATA_KEYS = 32
+MAX_METADATA_LENGTH = 1_000
 
 # Labels of a job, for its card and for lists.
 COLLECTION_LABEL = "collection"

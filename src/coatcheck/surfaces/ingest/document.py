@@ -1,8 +1,9 @@
-"""What is handed in of a document, and what is told of it when it is in its collection."""
+"""Values of the pipeline: requests, stages and results."""
 
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_right
 from typing import Annotated, Self
 
 from pydantic import (
@@ -18,45 +19,45 @@ from coatcheck.model.names import NAME_PATTERN
 from coatcheck.model.upload import Upload
 from coatcheck.surfaces.ingest.constants import (
     DEFAULT_COLLECTION,
-    LONGEST_METADATA,
-    LONGEST_NAME,
-    MOST_METADATA,
+    MAX_METADATA_KEYS,
+    MAX_METADATA_LENGTH,
+    MAX_NAME_LENGTH,
 )
-from coatcheck.surfaces.ingest.stages import Problem
 
 CollectionName = Annotated[str, StringConstraints(pattern=f"^{NAME_PATTERN}$")]
 
 
-# Control characters, half pairs, and what breaks a line.
+# Control characters, lone surrogates and line separators.
 _NOT_IN_NAMES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def is_document_name(text: str) -> bool:
-    """Tell whether a text can be a document's name; a path can be one."""
-    if not text.strip() or len(text) > LONGEST_NAME:
+    """Report whether a text is a valid document name; a path is one."""
+    if not text.strip() or len(text) > MAX_NAME_LENGTH:
         return False
     return not any(unicodedata.category(letter) in _NOT_IN_NAMES for letter in text)
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     if not is_document_name(name):
-        raise ValueError("a document's name can be seen, and has no line breaks")
+        raise ValueError("a document's name must not be blank and must have no line breaks")
     return name
 
 
 DocumentName = Annotated[
-    str, StringConstraints(min_length=1, max_length=LONGEST_NAME), AfterValidator(_checked)
+    str, StringConstraints(min_length=1, max_length=MAX_NAME_LENGTH), AfterValidator(_check_name)
 ]
 Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$")]
-Value = Annotated[str, StringConstraints(max_length=LONGEST_METADATA)]
-Metadata = Annotated[dict[Key, Value], Field(max_length=MOST_METADATA)]
+Value = Annotated[str, StringConstraints(max_length=MAX_METADATA_LENGTH)]
+Metadata = Annotated[dict[Key, Value], Field(max_length=MAX_METADATA_KEYS)]
 
-ONE_SOURCE = "a document comes as a file, from a url or as a text: give one of them"
+ONE_SOURCE = "a document needs exactly one of file, url and text"
 
 
 class DocumentRequest(BaseModel):
-    """A document to be found in a collection, under a name: another one of that name replaces it.
-    It comes as a file, from an address, or as a text.
+    """A document to ingest into a collection, as a file, from a URL or as a text.
+
+    It replaces the document of the same name in the collection.
     """
 
     model_config = ConfigDict(
@@ -69,7 +70,7 @@ class DocumentRequest(BaseModel):
     file: Upload | None = None
     url: str | None = None
     text: str | None = None
-    media_type: str | None = None  # what it says it is; what is in it goes before
+    media_type: str | None = None  # as declared by the sender; the detected format takes precedence
     metadata: Metadata = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -77,6 +78,50 @@ class DocumentRequest(BaseModel):
         if sum(source is not None for source in (self.file, self.url, self.text)) != 1:
             raise ValueError(ONE_SOURCE)
         return self
+
+
+class _StageValue(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Problem(_StageValue):
+    """A part of a document that could not be read."""
+
+    page: int | None  # None: not of a single page
+    reason: str
+
+
+class Extracted(_StageValue):
+    """The text of a document, as Markdown if the document has a structure.
+
+    Headings are lines that begin with `#`; table rows are lines with `|` between the cells. A plain
+    text, a Markdown file and source code are unchanged, so offsets are those of the file.
+    """
+
+    format: str  # pdf, docx, pptx, xlsx, html, markdown, text, email, code
+    title: str
+    text: str
+    # Where in the text each page (slide, sheet) begins; empty if the document has no pages.
+    page_starts: tuple[int, ...] = ()
+    language: str | None = None  # ISO 639-1; for source code, the programming language
+    encoding: str | None = None  # of a text file
+    problems: tuple[Problem, ...] = ()
+
+    def page_at(self, offset: int) -> int | None:
+        """Return the page, counted from 1, that contains an offset of the text."""
+        return bisect_right(self.page_starts, offset) or None
+
+
+class Chunk(_StageValue):
+    """A passage, the unit of search: text[start:end] of its document."""
+
+    ordinal: int
+    text: str
+    start: int
+    end: int
+    page: int | None
+    # The headings above it, outermost first. They are embedded with the text but not part of it.
+    headings: tuple[str, ...] = ()
 
 
 class Ingested(BaseModel):
@@ -91,16 +136,16 @@ class Ingested(BaseModel):
     sha256: str
     size: int
     passages: int
-    # It was there already, byte by byte: nothing was read or embedded.
+    # The collection had exactly these bytes already: nothing was read or embedded.
     unchanged: bool = False
-    # A later version of it was handed in meanwhile, and is the one that is found.
+    # A later version was submitted in the meantime and is the one in the index.
     superseded: bool = False
-    # What could not be read, while the rest could.
+    # Parts that could not be read.
     problems: tuple[Problem, ...] = ()
 
 
 class BatchRequest(BaseModel):
-    """Documents that were handed in together: the jobs they are, in order."""
+    """Documents that were submitted together: their jobs, in order."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -108,7 +153,7 @@ class BatchRequest(BaseModel):
 
 
 class BatchedDocument(BaseModel):
-    """What became of one of them: in its collection, or why not."""
+    """The outcome of one document: its result, or the error."""
 
     job_id: str
     state: str
@@ -118,7 +163,7 @@ class BatchedDocument(BaseModel):
 
 
 class BatchIngested(BaseModel):
-    """What became of all of them, in the order in which they were handed in."""
+    """The outcomes of all documents, in the order of submission."""
 
     documents: list[BatchedDocument]
     succeeded: int

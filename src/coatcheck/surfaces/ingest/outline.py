@@ -1,8 +1,7 @@
-"""What a passage of a text is under: headings, and what it is in the middle of.
+"""The context of a passage: the headings above it, and the table or definition around it.
 
-Headings are those of Markdown, with `#` or underlined, outside of code between fences. What a
-passage can be in the middle of is a table, whose first row names its columns, or, in source code,
-something that is defined at the top level.
+Headings are Markdown headings, with `#` or underlined, outside of fenced code. A container is a
+table, whose first row names its columns, or, in source code, a top-level definition.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 
-_LONGEST = 200
+_MAX_LENGTH = 200
 
 _HEADING = re.compile(
     r"^ {0,3}(?:(?P<fence>`{3,}|~{3,})"
@@ -33,7 +32,7 @@ _DEFINES = re.compile(
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading, and those above it; the last of the chain is its own text."""
+    """A heading and those above it; the last entry of the chain is its own text."""
 
     start: int
     level: int
@@ -42,7 +41,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class TextContainer:
-    """A stretch of a text that its first line says something about."""
+    """A table or a definition, with its first line."""
 
     start: int
     end: int
@@ -54,34 +53,35 @@ class Outline:
 
     def __init__(self, text: str, format_: str) -> None:
         code = format_ == "code"
-        # In a plain text a line that begins with `#` is one like any other.
-        marked = not code and format_ != "text"
-        self.headings: Sequence[Heading] = list(_headings(text)) if marked else []
-        found = _definitions(text) if code else _tables(text) if marked else ()
+        # In a plain text, a line that begins with `#` is not a heading.
+        is_markup = not code and format_ != "text"
+        self.headings: Sequence[Heading] = list(_headings(text)) if is_markup else []
+        found = _definitions(text) if code else _tables(text) if is_markup else ()
         self._containers = list(found)
 
-    def chain(self, place: int, since: int = 0) -> tuple[str, ...]:
-        """Return the headings above a place, no further up than `since`; one that begins at the
-        place is not above it.
+    def chain(self, offset: int, first: int = 0) -> tuple[str, ...]:
+        """Return the headings above an offset, none before `first`.
+
+        A heading that begins at the offset is not above it.
         """
-        index = bisect_left(self.headings, place, key=attrgetter("start"))
-        if index < len(self.headings) and self.headings[index].start == place:
+        index = bisect_left(self.headings, offset, key=attrgetter("start"))
+        if index < len(self.headings) and self.headings[index].start == offset:
             return self.headings[index].chain[:-1]
-        if index and self.headings[index - 1].start >= since:
+        if index and self.headings[index - 1].start >= first:
             return self.headings[index - 1].chain
         return ()
 
-    def above(self, place: int, since: int = 0) -> tuple[str, ...]:
-        """Return the headings above a place, and the first line of what it is in the middle of."""
-        chain = self.chain(place, since)
-        index = bisect_left(self._containers, place, key=attrgetter("start")) - 1
-        if index >= 0 and place < self._containers[index].end:
+    def above(self, offset: int, first: int = 0) -> tuple[str, ...]:
+        """Return the headings above an offset, and the first line of the container around it."""
+        chain = self.chain(offset, first)
+        index = bisect_left(self._containers, offset, key=attrgetter("start")) - 1
+        if index >= 0 and offset < self._containers[index].end:
             return (*chain, self._containers[index].line)
         return chain
 
 
 def heading_text(line: str) -> str:
-    """Return what follows a heading's marks, without those that may be at its end as well."""
+    """Return a heading's text without its closing marks."""
     line = line.strip()
     shorter = line.rstrip("#")
     return shorter.rstrip() if not shorter or shorter[-1].isspace() else line
@@ -109,29 +109,29 @@ def _headings(text: str) -> Iterator[Heading]:
             start = match.start("over")
         while above and above[-1][0] >= level:
             above.pop()
-        above.append((level, _short(title)))
+        above.append((level, _shorten(title)))
         yield Heading(start, level, tuple(name for _, name in above if name))
 
 
-def _after_empty_line(text: str, place: int) -> bool:
-    before = text.rfind("\n", 0, max(0, place - 1)) + 1
-    return not text[before:place].strip()
+def _after_empty_line(text: str, offset: int) -> bool:
+    before = text.rfind("\n", 0, max(0, offset - 1)) + 1
+    return not text[before:offset].strip()
 
 
 def _tables(text: str) -> Iterator[TextContainer]:
     for match in _TABLE.finditer(text):
         row = match[0].partition("\n")[0].strip().strip("|").strip()
-        if row and len(row) <= _LONGEST:
+        if row and len(row) <= _MAX_LENGTH:
             yield TextContainer(match.start(), match.end(), row)
 
 
 def _definitions(text: str) -> Iterator[TextContainer]:
-    places = [match.start() for match in _TOP_LEVEL.finditer(text)]
-    for start, end in pairwise([*places, len(text)]):
+    starts = [match.start() for match in _TOP_LEVEL.finditer(text)]
+    for start, end in pairwise([*starts, len(text)]):
         if _DEFINES.match(text, start):
-            line = text[start : start + _LONGEST + 1].partition("\n")[0].rstrip(" \t\r{")
-            yield TextContainer(start, end, _short(line))
+            line = text[start : start + _MAX_LENGTH + 1].partition("\n")[0].rstrip(" \t\r{")
+            yield TextContainer(start, end, _shorten(line))
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…"

@@ -1,4 +1,4 @@
-"""The table of the surface's calls."""
+"""The surface's endpoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coatcheck.http.endpoint import (
     ref,
 )
 from coatcheck.http.request.query import MAX_PAGE
-from coatcheck.surfaces.ingest.constants import KIND, LONGEST_NAME, MOST_FILES
+from coatcheck.surfaces.ingest.constants import KIND, MAX_FILES, MAX_NAME_LENGTH
 from coatcheck.surfaces.ingest.documents import (
     CollectionPage,
     DocumentPage,
@@ -24,9 +24,8 @@ from coatcheck.surfaces.ingest.documents import (
     SearchResults,
 )
 from coatcheck.surfaces.ingest.handlers import IngestHandlers
-from coatcheck.surfaces.ingest.index.base import LONGEST_QUERY, MOST_RESULTS, Mode
-from coatcheck.surfaces.ingest.intake import IngestRequest
-from coatcheck.surfaces.ingest.submit import ingest
+from coatcheck.surfaces.ingest.index.base import MAX_QUERY_LENGTH, MAX_RESULTS, Mode
+from coatcheck.surfaces.ingest.submit import IngestRequest, ingest
 
 TAG = "documents"
 _FORM: Schema = {
@@ -36,18 +35,18 @@ _FORM: Schema = {
             "type": "array",
             "items": {"type": "string", "format": "binary"},
             "minItems": 1,
-            "maxItems": MOST_FILES,
+            "maxItems": MAX_FILES,
         },
         "collection": schema_of(Name),
-        "metadata": {"type": "string", "description": "A JSON object of texts."},
-        "name": {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME},
+        "metadata": {"type": "string", "description": "A JSON object with string values."},
+        "name": {"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH},
     },
     "required": ["files"],
     "additionalProperties": False,
 }
 _PREFER = Parameter(
     "Prefer",
-    "`wait=N` waits up to N seconds for the result, `respond-async` answers at once (RFC 7240).",
+    "`wait=N` waits up to N seconds for the result, `respond-async` responds at once (RFC 7240).",
     {"type": "string"},
     location="header",
 )
@@ -55,9 +54,9 @@ _A_JOB = as_json(ref("Job"))
 _CURSOR: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
 
 
-def endpoints_for(calls: IngestHandlers) -> list[Endpoint]:
-    """List the calls of a server."""
-    return [_ingest(), *_collections(calls), *_documents(calls)]
+def endpoints_for(handlers: IngestHandlers) -> list[Endpoint]:
+    """List the endpoints of a server."""
+    return [_ingest(), *_collections(handlers), *_documents(handlers)]
 
 
 def _ingest() -> Endpoint:
@@ -66,16 +65,16 @@ def _ingest() -> Endpoint:
         "/v1/ingest",
         ingest,
         "ingest",
-        "Bring documents into a collection",
+        "Ingest documents into a collection",
         TAG,
         {
             200: EndpointResponse(
-                "It has ended: the wait was long enough, or the request was a repeated one.",
+                "The job has finished: within the wait, or before a replayed request.",
                 _A_JOB,
                 ("Location", "Preference-Applied", "Idempotency-Replayed"),
             ),
             202: EndpointResponse(
-                "They are durable, and will be brought in.",
+                "The documents are durable and will be ingested.",
                 _A_JOB,
                 ("Location", "Retry-After", "Preference-Applied", "Idempotency-Replayed"),
                 links_to_job=True,
@@ -84,34 +83,34 @@ def _ingest() -> Endpoint:
         error_statuses=(408, 409, 410, 413, 415, 422, 429),
         parameters=(IDEMPOTENCY_KEY, _PREFER, TRACEPARENT),
         body=EndpointBody(
-            "Files in a form, or a url or a text as JSON.",
+            "Files as a form, or a URL or a text as JSON.",
             {"multipart/form-data": _FORM, "application/json": IngestRequest.model_json_schema()},
         ),
         description=(
-            "One document is one job, several are a job each and one that waits for them and has "
-            "what became of each, in order. A document of a name that the collection has replaces "
-            "that one once it is whole; the same bytes again cost nothing."
+            "One document is one job. Several documents are a job each, and one that waits for all "
+            "of them and returns their outcomes in order. A document replaces one of the same name "
+            "once it is complete. Ingesting identical bytes again does nothing."
         ),
         kind=KIND,
     )
 
 
-def _collections(calls: IngestHandlers) -> list[Endpoint]:
+def _collections(handlers: IngestHandlers) -> list[Endpoint]:
     return [
         Endpoint(
             "GET",
             "/v1/collections",
-            calls.collections,
+            handlers.collections,
             "listCollections",
             "List collections",
             TAG,
-            {200: EndpointResponse("All, by name.", as_json(schema_of(CollectionPage)))},
+            {200: EndpointResponse("Collections by name.", as_json(schema_of(CollectionPage)))},
             kind=KIND,
         ),
         Endpoint(
             "GET",
             "/v1/collections/{collection}/documents",
-            calls.documents,
+            handlers.documents,
             "listDocuments",
             "List the documents of a collection",
             TAG,
@@ -125,38 +124,38 @@ def _collections(calls: IngestHandlers) -> list[Endpoint]:
             parameters=(
                 Parameter(
                     "limit",
-                    "How many.",
+                    "Documents per page.",
                     {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
                 ),
-                Parameter("cursor", "`next_cursor` of the page before.", _CURSOR),
+                Parameter("cursor", "`next_cursor` of the previous page.", _CURSOR),
             ),
             kind=KIND,
         ),
         Endpoint(
             "GET",
             "/v1/collections/{collection}/search",
-            calls.search,
+            handlers.search,
             "searchCollection",
-            "Find passages of a collection",
+            "Search a collection",
             TAG,
             {200: EndpointResponse("Passages, best first.", as_json(schema_of(SearchResults)))},
             error_statuses=(404, 409),
             parameters=(
                 Parameter(
                     "q",
-                    "What to look for.",
-                    {"type": "string", "minLength": 1, "maxLength": LONGEST_QUERY},
+                    "The text to search for.",
+                    {"type": "string", "minLength": 1, "maxLength": MAX_QUERY_LENGTH},
                     required=True,
                 ),
                 Parameter(
                     "k",
-                    "How many passages (10).",
-                    {"type": "integer", "minimum": 1, "maximum": MOST_RESULTS},
+                    "Number of passages (default 10).",
+                    {"type": "integer", "minimum": 1, "maximum": MAX_RESULTS},
                 ),
                 Parameter(
                     "filter",
-                    "Only documents with this in their metadata, as key:value; several must all "
-                    "be there.",
+                    "Only documents with this metadata, as key:value. If given several times, all "
+                    "must match.",
                     {
                         "type": "array",
                         "items": {"type": "string", "pattern": r"^[^:\u0000]+:[^\u0000]*$"},
@@ -174,27 +173,31 @@ def _collections(calls: IngestHandlers) -> list[Endpoint]:
     ]
 
 
-def _documents(calls: IngestHandlers) -> list[Endpoint]:
+def _documents(handlers: IngestHandlers) -> list[Endpoint]:
     return [
         Endpoint(
             "GET",
             "/v1/documents/{document_id}",
-            calls.document,
+            handlers.document,
             "getDocument",
-            "Look at a document",
+            "Get a document",
             TAG,
-            {200: EndpointResponse("What is known of it.", as_json(schema_of(IngestedDocument)))},
+            {
+                200: EndpointResponse(
+                    "The document's metadata.", as_json(schema_of(IngestedDocument))
+                )
+            },
             error_statuses=(404,),
             kind=KIND,
         ),
         Endpoint(
             "DELETE",
             "/v1/documents/{document_id}",
-            calls.delete,
+            handlers.delete,
             "deleteDocument",
-            "Remove a document from its collection",
+            "Delete a document from its collection",
             TAG,
-            {204: EndpointResponse("It is gone, and not found any more.", {})},
+            {204: EndpointResponse("The document is deleted.", {})},
             error_statuses=(404,),
             kind=KIND,
         ),

@@ -1,9 +1,9 @@
-"""The worker's side of the pipeline: all that needs the index, a secret or the network.
+"""The worker's side of the pipeline: everything that needs the index, a secret or the network.
 
-A document is read in a confined process (job.py), which asks for the rest by name. A parser may
-have been taken over by the document that it read, so a question is hostile: the tenant, the
-collection, the name, the address and the version come from the job, never from the question. Such
-a process can spoil the document of its own job, and reach no other.
+A document is read in a sandboxed process (job.py), which calls this service by name. A document may
+have exploited its parser, so every request is hostile: the tenant, the collection, the name, the
+URL and the version come from the job, never from the request. Such a process can corrupt the
+document of its own job and reach no other.
 """
 
 from __future__ import annotations
@@ -29,15 +29,11 @@ from coatcheck.errors import (
 )
 from coatcheck.model.confinement import ServedJob
 from coatcheck.surfaces.ingest.constants import BATCH
-from coatcheck.surfaces.ingest.document import DocumentRequest, Ingested
-from coatcheck.surfaces.ingest.embedding.base import Embedder, as_signals, passage_text
-from coatcheck.surfaces.ingest.exchange import (
-    Compared,
-    Publication,
-    pack,
-    pack_signal,
-    unpack,
-    unpack_vectors,
+from coatcheck.surfaces.ingest.document import Chunk, DocumentRequest, Ingested
+from coatcheck.surfaces.ingest.embedding.base import (
+    Embedder,
+    embedder_errors_as_signals,
+    passage_text,
 )
 from coatcheck.surfaces.ingest.fetch import fetch_document
 from coatcheck.surfaces.ingest.index.base import (
@@ -51,90 +47,99 @@ from coatcheck.surfaces.ingest.index.base import (
     check_embedder,
     document_id,
 )
-from coatcheck.surfaces.ingest.index.staged import passage_key
-from coatcheck.surfaces.ingest.opened import Opened
+from coatcheck.surfaces.ingest.index.passages import passage_key
+from coatcheck.surfaces.ingest.messages import (
+    Comparison,
+    Publication,
+    pack,
+    pack_signal,
+    unpack,
+    unpack_vectors,
+)
+from coatcheck.surfaces.ingest.resources import IngestResources
 from coatcheck.surfaces.ingest.settings import IngestSettings
-from coatcheck.surfaces.ingest.stages import Chunk
 
-# Staged passages are removed after this long: their job does not come back.
-SWEPT_AFTER_MS = 24 * 3_600_000
-# Of one question: a batch of passages with their vectors is a fraction of it.
-LARGEST_QUESTION = 32 * 1024 * 1024
+# Staged passages older than this are deleted: their job will not resume.
+STAGED_TTL_MS = 24 * 3_600_000
+# A batch of passages with its vectors is a fraction of this.
+MAX_REQUEST_BYTES = 32 * 1024 * 1024
 
 _CHUNKS = TypeAdapter(list[Chunk])
 
 
-class _Place(NamedTuple):
-    """Where the document of a job belongs."""
+class _DocumentRef(NamedTuple):
+    """The identity of a job's document in the index."""
 
     tenant: str
     id: str
     version: str
-    asked: DocumentRequest
+    request: DocumentRequest
 
 
 class DocumentService:
-    """Answers what the processes of documents ask, on the worker's loop."""
+    """Serves the processes that read documents, on the worker's event loop."""
 
-    def __init__(self, opened: Opened, limits: IngestSettings) -> None:
-        self._opened = opened
+    def __init__(self, resources: IngestResources, limits: IngestSettings) -> None:
+        self._resources = resources
         self._limits = limits
 
-    async def answer(self, job: ServedJob, name: str, body: bytes) -> bytes:
-        """Answer a question of a job's process; a signal to the job is an answer, too."""
-        if len(body) > LARGEST_QUESTION:
-            raise InvalidInput(f"a question has at most {LARGEST_QUESTION} bytes")
+    async def handle(self, job: ServedJob, name: str, body: bytes) -> bytes:
+        """Serve one request of a job's process; a signal to the job is a response, too."""
+        if len(body) > MAX_REQUEST_BYTES:
+            raise InvalidInput(f"a request must have at most {MAX_REQUEST_BYTES} bytes")
         fields, data = unpack(body)
-        asked = _asked(job.input)
-        id_ = document_id(job.tenant, asked.collection, asked.name)
-        place = _Place(job.tenant, id_, job.id, asked)
+        request = _parse_request(job.input)
+        id_ = document_id(job.tenant, request.collection, request.name)
+        ref = _DocumentRef(job.tenant, id_, job.id, request)
         try:
             with _signals():
-                return await self._answer(place, name, fields, data)
+                return await self._dispatch(ref, name, fields, data)
         except ValidationError as error:
-            raise InvalidInput("the question does not fit") from error
+            raise InvalidInput("the request is invalid") from error
         except HandlerSignal as signal:
             return pack_signal(signal)
 
-    async def _answer(self, place: _Place, name: str, fields: dict[str, Any], data: bytes) -> bytes:
+    async def _dispatch(
+        self, ref: _DocumentRef, name: str, fields: dict[str, Any], data: bytes
+    ) -> bytes:
         match name:
             case "fetch":
-                return await self._fetch(place)
+                return await self._fetch(ref)
             case "compare":
-                compared = await self._compare(place, Compared.model_validate(fields))
+                compared = await self._compare(ref, Comparison.model_validate(fields))
                 return pack(compared.model_dump(mode="json"))
             case "stage":
-                return await self._stage(place, fields, data)
+                return await self._stage(ref, fields, data)
             case "staged":
-                return pack(await self._staged(place))
+                return pack(await self._staged(ref))
             case "known":
-                return await self._known(place)
+                return await self._known(ref)
             case "publish":
-                is_latest = await self._publish(place, Publication.model_validate(fields))
+                is_latest = await self._publish(ref, Publication.model_validate(fields))
                 return pack({"is_latest": is_latest})
         raise NotFound(f"documents have no service {name!r}")
 
-    async def _fetch(self, place: _Place) -> bytes:
-        if place.asked.url is None:
-            raise NotFound("the document has no address")
+    async def _fetch(self, ref: _DocumentRef) -> bytes:
+        if ref.request.url is None:
+            raise NotFound("the document has no URL")
         found = await fetch_document(
-            place.asked.url,
-            EgressPolicy(self._opened.settings.egress_allow),
+            ref.request.url,
+            EgressPolicy(self._resources.settings.egress_allow),
             self._limits.fetch_bytes,
             self._limits.fetch_seconds,
         )
         fields = {"url": found.url, "media_type": found.media_type, "sha256": found.sha256}
         return pack(fields, found.content)
 
-    async def _compare(self, place: _Place, found: Compared) -> Compared:
-        index, embedder, asked = await self._index(), self._embedder(), place.asked
-        there = await index.document(place.tenant, asked.collection, asked.name)
+    async def _compare(self, ref: _DocumentRef, found: Comparison) -> Comparison:
+        index, embedder, request = await self._index(), self._embedder(), ref.request
+        there = await index.document(ref.tenant, request.collection, request.name)
         if there is None or (there.sha256, there.embedder) != (found.sha256, embedder.name):
-            collection = await index.collection(place.tenant, asked.collection)
+            collection = await index.collection(ref.tenant, request.collection)
             check_embedder(collection, embedder.name, await embedder.dimensions())
-            return Compared(sha256=found.sha256, size=found.size)
-        if dict(there.metadata) != asked.metadata:
-            await index.describe(place.tenant, there.id, asked.metadata)
+            return Comparison(sha256=found.sha256, size=found.size)
+        if dict(there.metadata) != request.metadata:
+            await index.update_metadata(ref.tenant, there.id, request.metadata)
         same = Ingested(
             document_id=there.id,
             collection=there.collection,
@@ -147,59 +152,59 @@ class DocumentService:
             passages=there.passages,
             unchanged=True,
         )
-        return Compared(sha256=found.sha256, size=found.size, there=same)
+        return Comparison(sha256=found.sha256, size=found.size, there=same)
 
-    async def _stage(self, place: _Place, fields: Mapping[str, Any], data: bytes) -> bytes:
+    async def _stage(self, ref: _DocumentRef, fields: Mapping[str, Any], data: bytes) -> bytes:
         chunks = _CHUNKS.validate_python(fields.get("chunks"))
         if not 1 <= len(chunks) <= BATCH:
-            raise InvalidInput(f"1 to {BATCH} passages are staged at a time")
+            raise InvalidInput(f"a request must stage 1 to {BATCH} passages")
         if data:
             vectors = unpack_vectors(data, len(chunks))
         else:
-            vectors = await self._embed(place, chunks, reuse=bool(fields.get("reuse")))
+            vectors = await self._embed(ref, chunks, reuse=bool(fields.get("reuse")))
         now = SystemClock().now()
         index = await self._index()
-        await index.stage(place.tenant, place.id, place.version, chunks, vectors, now)
+        await index.stage(ref.tenant, ref.id, ref.version, chunks, vectors, now)
         return pack({"staged": len(chunks)})
 
-    async def _embed(self, place: _Place, chunks: list[Chunk], *, reuse: bool) -> Vectors:
-        known = await self._vectors(place) if reuse else {}
+    async def _embed(self, ref: _DocumentRef, chunks: list[Chunk], *, reuse: bool) -> Vectors:
+        known = await self._vectors(ref) if reuse else {}
         new = [each for each in chunks if passage_key(each) not in known]
         texts = [passage_text(each.text, each.headings) for each in new]
         embedded = iter(await self._embedder().embed_passages(texts) if texts else ())
         found = (known.get(passage_key(each)) for each in chunks)
         return np.stack([next(embedded) if each is None else each for each in found])
 
-    async def _staged(self, place: _Place) -> dict[str, Any]:
+    async def _staged(self, ref: _DocumentRef) -> dict[str, Any]:
         index = await self._index()
-        there = await index.staged(place.tenant, place.id, place.version)
-        row = await index.document_by_id(place.tenant, place.id)
+        there = await index.staged(ref.tenant, ref.id, ref.version)
+        row = await index.document_by_id(ref.tenant, ref.id)
         return {
             "ordinals": sorted(there),
-            "published": row is not None and row.version == place.version,
+            "published": row is not None and row.version == ref.version,
         }
 
-    async def _known(self, place: _Place) -> bytes:
-        """Answer with the vectors that the document has: these texts are not embedded again."""
-        known = await self._vectors(place)
+    async def _known(self, ref: _DocumentRef) -> bytes:
+        """Return the published document's vectors, so equal passages are not embedded again."""
+        known = await self._vectors(ref)
         rows = b"".join(vector.astype(np.float32).tobytes() for vector in known.values())
         return pack({"keys": list(known)}, rows)
 
-    async def _vectors(self, place: _Place) -> dict[PassageKey, Vector]:
+    async def _vectors(self, ref: _DocumentRef) -> dict[PassageKey, Vector]:
         index = await self._index()
-        row = await index.document_by_id(place.tenant, place.id)
+        row = await index.document_by_id(ref.tenant, ref.id)
         if row is None or row.embedder != self._embedder().name:
             return {}
-        return await index.vectors(place.tenant, place.id)
+        return await index.vectors(ref.tenant, ref.id)
 
-    async def _publish(self, place: _Place, found: Publication) -> bool:
-        index, embedder, asked = await self._index(), self._embedder(), place.asked
+    async def _publish(self, ref: _DocumentRef, found: Publication) -> bool:
+        index, embedder, request = await self._index(), self._embedder(), ref.request
         now = SystemClock().now()
         document = NewDocument(
-            tenant=place.tenant,
-            id=place.id,
-            collection=asked.collection,
-            name=asked.name,
+            tenant=ref.tenant,
+            id=ref.id,
+            collection=request.collection,
+            name=request.name,
             title=found.title,
             format=found.format,
             language=found.language,
@@ -207,31 +212,31 @@ class DocumentService:
             size=found.size,
             embedder=embedder.name,
             dimensions=await embedder.dimensions(),
-            metadata=asked.metadata,
+            metadata=request.metadata,
         )
-        is_latest = await index.publish(document, place.version, found.passages, now)
+        is_latest = await index.publish(document, ref.version, found.passages, now)
         if not is_latest:
-            await index.discard(place.tenant, place.id, place.version)
-        await index.sweep(now - SWEPT_AFTER_MS)
+            await index.discard(ref.tenant, ref.id, ref.version)
+        await index.sweep(now - STAGED_TTL_MS)
         return is_latest
 
     async def _index(self) -> Index:
-        with _as_failures():
-            return await self._opened.index()
+        with _fail_if_misconfigured():
+            return await self._resources.index()
 
     def _embedder(self) -> Embedder:
-        with _as_failures():
-            return self._opened.embedder()
+        with _fail_if_misconfigured():
+            return self._resources.embedder()
 
 
 @lru_cache(8)
-def _asked(text: str) -> DocumentRequest:
+def _parse_request(text: str) -> DocumentRequest:
     return DocumentRequest.model_validate_json(text)
 
 
 @contextmanager
-def _as_failures() -> Iterator[None]:
-    """Fail a job for a setting that makes no sense: coming back does not help it."""
+def _fail_if_misconfigured() -> Iterator[None]:
+    """Fail the job if the settings are invalid: a retry would not help."""
     try:
         yield
     except StoreUnavailable as error:
@@ -242,9 +247,9 @@ def _as_failures() -> Iterator[None]:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Say what an error of the embedder or of the index means for the job."""
+    """Translate errors of the embedder and the index into signals to the job."""
     try:
-        with as_signals():
+        with embedder_errors_as_signals():
             yield
     except EmbedderMismatch as error:
         raise Fail(error.code, str(error)) from None

@@ -1,4 +1,4 @@
-"""What an operator can set of document ingest."""
+"""The operator's settings for document ingest."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ STEP_SECONDS = "COATCHECK_INGEST_STEP_SECONDS"
 
 @dataclass(frozen=True)
 class IngestSettings:
-    """The comments are the reference; each field's name in the environment stands beside it. Who
-    embeds is in `embedding/settings.py`.
+    """Limits of the pipeline; each field is named after its environment variable.
+
+    The settings of the embedder are in `embedding/settings.py`.
     """
 
-    # COATCHECK_INGEST_MEMORY: what reading a document may use.
+    # COATCHECK_INGEST_MEMORY: memory limit of the process that reads a document.
     memory: int = 4_000_000_000
-    # COATCHECK_INGEST_FETCH_BYTES: how large a document at an address may be.
+    # COATCHECK_INGEST_FETCH_BYTES: size limit of a fetched document.
     fetch_bytes: int = 50_000_000
-    # COATCHECK_INGEST_FETCH_SECONDS: how long fetching it may take, redirects included.
+    # COATCHECK_INGEST_FETCH_SECONDS: time limit of a fetch, including redirects.
     fetch_seconds: int = 60
-    # COATCHECK_INGEST_STEP_SECONDS: how long reading a document may take, and how long cutting it.
+    # COATCHECK_INGEST_STEP_SECONDS: time limit for extracting a document, and for chunking it.
     step_seconds: int = 300
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> IngestSettings:
-        """Read them; raises ConfigurationError with the name of what is wrong."""
+        """Read the settings; raise ConfigurationError naming the invalid one."""
         memory = environment.get(MEMORY, "").strip()
         fetched = environment.get(FETCH_BYTES, "").strip()
         return cls(

@@ -1,4 +1,4 @@
-"""The surface itself: kinds, calls, cards."""
+"""The ingest surface: its kinds, endpoints and cards."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ from coatcheck.surfaces.ingest.embedding.settings import EMBEDDER
 from coatcheck.surfaces.ingest.embedding.weights import FETCH_COMMAND, find_weights
 from coatcheck.surfaces.ingest.handlers import IngestHandlers
 from coatcheck.surfaces.ingest.job import ingest_document
-from coatcheck.surfaces.ingest.opened import Opened
+from coatcheck.surfaces.ingest.resources import IngestResources
 from coatcheck.surfaces.ingest.routes import endpoints_for
 from coatcheck.surfaces.ingest.service import DocumentService
 from coatcheck.surfaces.ingest.settings import STEP_SECONDS, IngestSettings
 
-# A document of thousands of pages, embedded without a graphics card.
+# Enough for thousands of pages embedded without a GPU.
 TIMEOUT = "6h"
-# Its documents have to be done first; and nothing runs while it waits for them.
+# A batch waits for its documents, and uses no slot while it waits.
 BATCH_TIMEOUT = "7d"
 
 
 class IngestSurface(Surface):
-    """Documents over HTTP: `POST /v1/ingest`, `GET /v1/collections/{name}/search` and theirs."""
+    """Document ingest and search: `POST /v1/ingest`, `GET /v1/collections/{name}/search`."""
 
     name = SURFACE
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         given = os.environ if environment is None else environment
         self._settings = IngestSettings.read(given)
-        self._opened = Opened(given)
-        self._service = DocumentService(self._opened, self._settings)
-        self.endpoints = endpoints_for(IngestHandlers(self._opened))
+        self._resources = IngestResources(given)
+        self._service = DocumentService(self._resources, self._settings)
+        self.endpoints = endpoints_for(IngestHandlers(self._resources))
 
     def declare(self, app: App) -> None:
-        """Declare the kind that brings a document in, and the one that waits for several."""
+        """Declare the kind that ingests a document and the one that waits for several."""
         app.job(
             KIND,
             timeout=TIMEOUT,
@@ -61,7 +61,7 @@ class IngestSurface(Surface):
                 confinement=Confinement(
                     environment=(EMBEDDER, STEP_SECONDS),
                     read=_readable,
-                    service=self._service.answer,
+                    service=self._service.handle,
                 )
             ),
             queue=QUEUE,
@@ -70,15 +70,15 @@ class IngestSurface(Surface):
         app.job(BATCH_KIND, timeout=BATCH_TIMEOUT, queue=QUEUE, surface=internal)(ingest_batch)
 
     def configure(self, settings: Settings) -> None:
-        """Take what the operator has set."""
-        self._opened.configure(settings)
+        """Set the operator's settings."""
+        self._resources.configure(settings)
 
     async def close(self) -> None:
-        """Let go of the index."""
-        await self._opened.close()
+        """Close the index and the embedder."""
+        await self._resources.close()
 
     def planned_steps(self, job: Job) -> Sequence[PlannedStep]:
-        """List the steps of a document's way."""
+        """List the planned steps of a job."""
         total = None if job.progress is None else job.progress.total
         if job.kind not in (KIND, BATCH_KIND):
             return ()
@@ -91,17 +91,15 @@ class IngestSurface(Surface):
 
     def optional_parts(self) -> Iterable[OptionalPart]:
         """Report which embedder is in use, and whether its weights are installed."""
-        embedding = self._opened.embedding
+        embedding = self._resources.embedding
         if embedding.embedder == "offline":
             missing = "" if find_weights() else FETCH_COMMAND
-            yield OptionalPart("documents are embedded here, by the offline model", missing)
+            yield OptionalPart("documents are embedded locally, by the offline model", missing)
         else:
-            yield OptionalPart(
-                f"documents are embedded by {embedding.model} at an endpoint of yours"
-            )
+            yield OptionalPart(f"documents are embedded by {embedding.model} at INGEST_EMBED_URL")
 
 
 def _readable() -> tuple[Path, ...]:
-    """List what the confined process reads beyond the packages: the weights, if they are here."""
+    """List files a sandboxed process may read besides the packages: the weights, if installed."""
     found = find_weights()
     return () if found is None else (found,)

@@ -1,4 +1,4 @@
-"""Collections, documents and what was found, as they are answered."""
+"""JSON views of collections, documents and search results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from coatcheck.surfaces.ingest.index.base import CollectionRow, DocumentRow, Sea
 
 
 def collection_view(row: CollectionRow) -> dict[str, Any]:
-    """Write a collection."""
+    """Return a collection as JSON."""
     return {
         "name": row.name,
         "documents": row.documents,
@@ -26,7 +26,7 @@ def collection_view(row: CollectionRow) -> dict[str, Any]:
 
 
 def document_view(row: DocumentRow) -> dict[str, Any]:
-    """Write a document; its text is what a search finds."""
+    """Return a document as JSON, without its text."""
     return {
         "id": row.id,
         "collection": row.collection,
@@ -44,8 +44,8 @@ def document_view(row: DocumentRow) -> dict[str, Any]:
     }
 
 
-def found_view(found: Iterable[SearchHit]) -> list[dict[str, Any]]:
-    """Write passages that were found, best first."""
+def hits_view(found: Iterable[SearchHit]) -> list[dict[str, Any]]:
+    """Return search results as JSON, best first."""
     return [
         {
             "text": each.text,

@@ -1,7 +1,7 @@
-"""The kind of job behind the surface: a diagram, and what becomes of it.
+"""The kind of job behind the surface: draw one diagram.
 
-A source may be anything, so it is drawn in a process of its own with a limit on time and memory: a
-diagram that explodes in layout, or finds a hole in the engine, ends that process and its own job.
+A source may be hostile, so it is drawn in a process of its own with limits on time and memory. A
+diagram that explodes in layout or exploits the engine ends that process and only its own job.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ KIND = "render"
 SURFACE = "render"
 QUEUE = "render"
 ARTIFACT = "diagram"
-# The code of a failure that is the source's own.
+# The error code for an invalid source.
 BAD_SOURCE = "bad-source"
 
 
 class Diagram(BaseModel):
-    """What is to be drawn, and the shortlink that will lead there if it came in by the surface."""
+    """A diagram to draw, and its shortlink if it was submitted through the surface."""
 
     source: str = Field(min_length=1, max_length=LONGEST_SOURCE)
     format: Format
     output: Output = Output.SVG
     shortlink: str | None = None
-    engine: str | None = None  # None: the one that is set for the format, or else the best there is
+    engine: str | None = None  # None: the operator's choice for the format, or else the default
 
 
 class RenderedDiagram(BaseModel):
-    """Where the picture is: at the shortlink, and as an artifact of the job."""
+    """The location of a picture: its shortlink, and the name of the job's artifact."""
 
     shortlink: str | None
     artifact: str
@@ -52,7 +52,7 @@ class RenderedDiagram(BaseModel):
 
 
 def render(ctx: Context, diagram: Diagram) -> RenderedDiagram:
-    """Draw a diagram and keep the picture with the job."""
+    """Draw a diagram and store the picture with the job."""
     engine = diagram.engine if ctx.surface == SURFACE else _engine_for(diagram)
     try:
         picture = draw(diagram.source, diagram.format, diagram.output, engine=engine)
@@ -71,8 +71,10 @@ def render(ctx: Context, diagram: Diagram) -> RenderedDiagram:
 
 
 def fork_input(text: str, _source: Job, _fork_id: str, by_client: bool) -> str:
-    """Return the input of a fork. One that a client has written chooses no engine and no shortlink:
-    the handler trusts the surface of a job, which a fork shares with its source.
+    """Return the input of a fork.
+
+    An input written by a client chooses neither engine nor shortlink: the handler trusts the
+    surface of a job, which a fork shares with its source.
     """
     if not by_client:
         return text
@@ -81,13 +83,14 @@ def fork_input(text: str, _source: Job, _fork_id: str, by_client: bool) -> str:
 
 
 def _engine_for(diagram: Diagram) -> str | None:
-    """Return what draws a job that has come in by another way than the surface's own calls: the
-    operator says what there is, and whoever hands it in cannot have a browser started.
+    """Return the engine for a job that was not submitted through the surface's own endpoints.
+
+    Only the operator's choice and the default are allowed, so a caller cannot start a browser.
     """
     chosen = None
     if diagram.format is Format.MERMAID:
         chosen = os.environ.get(ENGINE, "").strip() or None
     default = engine_names(diagram.format)[0]
     if diagram.engine not in (None, chosen, default):
-        raise Fail("engine-missing", f"{diagram.engine!r} is not an engine that is set here")
+        raise Fail("engine-missing", f"the engine {diagram.engine!r} is not enabled on this server")
     return diagram.engine or chosen

@@ -1,4 +1,4 @@
-"""What the surface answers: a diagram handed in, a picture shown."""
+"""Handlers of the surface: submit a diagram, serve a picture."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from coatcheck.surfaces.render.settings import RenderSettings
 from coatcheck.surfaces.render.submit import submit
 from coatcheck.surfaces.render.views import error_of, link_view, shortlink_of, submitted_view
 
-# Who waits on the line waits at most this long; the job goes on.
+# A synchronous caller waits at most this long; the job continues.
 SYNC_WAIT_S = 60.0
 RETRY_AFTER_S = 5
 MODES = ("async", "sync")
 NO_PICTURE = "there is no picture here"
-# A picture was made of a source that may be anybody's: a browser is to show it and nothing else.
-_ALLOWED = "style-src 'unsafe-inline'; img-src data:; font-src data:"
+# The source may be anybody's, so a browser must only display the picture.
+_CSP_ALLOWED = "style-src 'unsafe-inline'; img-src data:; font-src data:"
 SANDBOX_HEADERS = {
-    "Content-Security-Policy": f"sandbox; default-src 'none'; {_ALLOWED}",
+    "Content-Security-Policy": f"sandbox; default-src 'none'; {_CSP_ALLOWED}",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "cross-origin",
     "Referrer-Policy": "no-referrer",
@@ -46,43 +46,43 @@ _FIELDS = {"source": "source", "format": "format", "outputType": "output"}
 
 
 class RenderHandlers:
-    """The calls of a server with these settings."""
+    """The handlers of a server with these settings."""
 
     def __init__(self, settings: RenderSettings) -> None:
         self._settings = settings
-        self.room = InlineRenderer(settings)
+        self.inline = InlineRenderer(settings)
 
     async def render(self, request: Request) -> Response:
-        """Draw a diagram: 202 and an id at once or, with `?mode=sync`, where the picture is."""
+        """Draw a diagram: return 202 and an id or, with `?mode=sync`, the picture's link."""
         mode = request.query_params.get("mode", "async")
         if mode not in MODES:
-            raise HTTPException(400, f"mode is one of {', '.join(MODES)}")
+            raise HTTPException(400, f"mode must be one of {', '.join(MODES)}")
         diagram = read_diagram(await read_json(request))
         if diagram.format is Format.MERMAID:
             diagram.engine = self._settings.engine or None
         if mode == "sync":
-            return await self._drawn_now(request, diagram)
+            return await self._render_sync(request, diagram)
         job = await submit(request, diagram, self._settings)
         return JSONResponse(submitted_view(job.public_id, self._settings.base_url), 202)
 
-    async def _drawn_now(self, request: Request, diagram: Diagram) -> Response:
+    async def _render_sync(self, request: Request, diagram: Diagram) -> Response:
         base_url = self._settings.base_url
-        match await self.room.enter(request, diagram):
+        match await self.inline.draw(request, diagram):
             case CachedRender(job):
                 return JSONResponse({**link_view(shortlink_of(job), base_url), "cached": True})
             case InlineRender(shortlink, None):
                 return JSONResponse(link_view(shortlink, base_url))
-            case InlineRender(_, Failure(message=said)):
-                return JSONResponse({"error": said}, 400)
+            case InlineRender(_, Failure(message=message)):
+                return JSONResponse({"error": message}, 400)
             case QueuedRender(job):
                 engine: Engine = request.app.state.engine
-                return _answer(await engine.wait_for_job(job, SYNC_WAIT_S), base_url)
-        waiting = self._settings.most_waiting
-        said = f"{waiting} diagrams wait already; try again, or without mode=sync"
-        raise HTTPException(429, said, headers={"Retry-After": str(RETRY_AFTER_S)})
+                return _to_response(await engine.wait_for_job(job, SYNC_WAIT_S), base_url)
+        waiting = self._settings.max_waiting
+        detail = f"{waiting} diagrams are waiting already: retry later, or omit mode=sync"
+        raise HTTPException(429, detail, headers={"Retry-After": str(RETRY_AFTER_S)})
 
     async def picture(self, request: Request) -> Response:
-        """Show a picture to whoever has its link."""
+        """Serve a picture to anybody who has its link."""
         engine: Engine = request.app.state.engine
         shortlink = request.path_params["shortlink"]
         found = await links.find_link(engine.store, shortlink, engine.clock.now())
@@ -103,39 +103,39 @@ class RenderHandlers:
         return StreamingResponse(pieces, 200, headers)
 
     async def health(self, _request: Request) -> Response:
-        """Answer at all: this process lives."""
+        """Report that this process is alive."""
         return JSONResponse({"status": "ok"})
 
 
 def read_diagram(body: Any) -> Diagram:
-    """Read what is to be drawn; raises a 400 that says what is wrong."""
+    """Parse a diagram; raise a 400 that names the problem."""
     if not isinstance(body, dict):
         raise HTTPException(400, "send a JSON object with source, format and outputType")
     unknown = sorted(body.keys() - _FIELDS.keys())
     if unknown:
-        raise HTTPException(400, f"unknown field {unknown[0]!r}; there are {', '.join(_FIELDS)}")
+        raise HTTPException(400, f"unknown field {unknown[0]!r}; known are {', '.join(_FIELDS)}")
     given = {_FIELDS[name]: value for name, value in body.items()}
     try:
         return Diagram.model_validate(given)
     except ValidationError as error:
-        raise HTTPException(400, _complaint(error)) from None
+        raise HTTPException(400, _error_text(error)) from None
 
 
-def _complaint(error: ValidationError) -> str:
+def _error_text(error: ValidationError) -> str:
     [first, *_] = error.errors(include_url=False, include_input=False)
     field = first["loc"][0] if first["loc"] else ""
     match field:
         case "format":
-            return f"format is one of {', '.join(Format)}"
+            return f"format must be one of {', '.join(Format)}"
         case "output":
-            return f"outputType is one of {', '.join(Output)}"
-    return f"source is a text of 1 to {LONGEST_SOURCE:,} characters"
+            return f"outputType must be one of {', '.join(Output)}"
+    return f"source must be a text of 1 to {LONGEST_SOURCE:,} characters"
 
 
-def _answer(job: Job, base_url: str) -> Response:
+def _to_response(job: Job, base_url: str) -> Response:
     if not job.state.is_terminal:
         return JSONResponse(submitted_view(job.public_id, base_url), 202)
     if job.state is State.SUCCEEDED:
         return JSONResponse(link_view(shortlink_of(job), base_url))
-    of_the_source = job.error is not None and job.error.code == BAD_SOURCE
-    return JSONResponse({"error": error_of(job)}, 400 if of_the_source else 500)
+    is_bad_source = job.error is not None and job.error.code == BAD_SOURCE
+    return JSONResponse({"error": error_of(job)}, 400 if is_bad_source else 500)

@@ -1,13 +1,12 @@
-"""Waiting on the line for a picture.
+"""Draw diagrams for synchronous callers.
 
-Few enough are let wait: with more in the queue than the operator has set, whoever comes is told to
-come again. What was drawn lately is not drawn again.
+The number of callers who wait is limited: if more jobs are queued than the operator allows, the
+request is rejected and can be retried. A recent identical picture is reused from the cache.
 
-A picture takes some milliseconds. Where nobody waits and a worker runs beside this server, it is
-drawn within the request, in a process that is kept at hand for that
-(worker/processes/warm_process.py), and its job is written with it. What takes longer, what is
-large, and what does not come to a good or a bad end of its own, becomes a job that is queued, and
-waited for.
+Drawing takes some milliseconds. If no job is queued and a worker runs next to this server, the
+diagram is drawn within the request, in a warm process (worker/processes/warm_process.py), and its
+job is written as finished. A diagram that takes longer, is large, or ends neither in success nor in
+an error of its source becomes a queued job, and the request waits for it.
 """
 
 from __future__ import annotations
@@ -31,99 +30,99 @@ from coatcheck.surfaces.render.diagram import BAD_SOURCE, KIND, QUEUE, Diagram
 from coatcheck.surfaces.render.drawing import Output
 from coatcheck.surfaces.render.settings import RenderSettings
 from coatcheck.surfaces.render.submit import (
-    drawn_lately,
+    find_cached,
     records_of,
     submission_of,
     submit,
 )
 from coatcheck.worker.processes.warm_process import WarmProcess
 
-# What is not drawn by then is left to a worker, which begins anew.
-AT_ONCE_S = 1.0
+# A diagram that takes longer is left to a worker, which starts over.
+INLINE_TIMEOUT_S = 1.0
 
 
 class CachedRender(NamedTuple):
-    """The same was drawn by this job."""
+    """An identical diagram was drawn by this job."""
 
     job: Job
 
 
 class InlineRender(NamedTuple):
-    """What became of a diagram within its request: an error, or a picture at its shortlink."""
+    """A diagram that was drawn within the request: its shortlink, or an error."""
 
     shortlink: str
     error: Failure | None
 
 
 class QueuedRender(NamedTuple):
-    """It will be drawn by this job."""
+    """A queued job will draw the diagram."""
 
     job: Job
 
 
 class InlineRenderer:
-    """Lets callers wait on the line for their picture, as long as few enough wait."""
+    """Draws diagrams for callers who wait, as long as few enough wait."""
 
     def __init__(self, settings: RenderSettings) -> None:
         self._settings = settings
         self._process_settings: Settings | None = None
-        self._at_hand: WarmProcess | None = None
-        self._coming = 0  # let in by this process, and not in the store yet
+        self._warm_process: WarmProcess | None = None
+        self._arriving = 0  # requests in progress whose job is not in the store yet
 
     def configure(self, settings: Settings) -> None:
-        """Take what the operator has set."""
+        """Set the operator's settings."""
         self._process_settings = settings
 
     async def close(self) -> None:
-        """End the process at hand."""
-        if self._at_hand is not None:
-            await self._at_hand.close()
+        """Stop the warm process."""
+        if self._warm_process is not None:
+            await self._warm_process.close()
 
-    async def enter(
+    async def draw(
         self, request: Request, diagram: Diagram
     ) -> CachedRender | InlineRender | QueuedRender | None:
-        """Have a diagram drawn for who waits for it; None where too many wait already."""
+        """Draw a diagram for a caller who waits; return None if too many wait already."""
         engine: Engine = request.app.state.engine
-        asked = bind_submission(request, submission_of(request, diagram))
-        job = prepare(asked, engine.kinds, engine.new_id(), engine.clock.now())
-        most = self._settings.most_waiting
-        self._coming += 1
+        submission = bind_submission(request, submission_of(request, diagram))
+        job = prepare(submission, engine.kinds, engine.new_id(), engine.clock.now())
+        limit = self._settings.max_waiting
+        self._arriving += 1
         try:
-            # Both are asked at once: mostly it has not been drawn, and somebody waits.
-            drawn, waiting = await asyncio.gather(
-                drawn_lately(request, diagram),
-                engine.store.queues.count_ahead(as_submitted(job), [KIND], most),
+            # Both at once: most often there is no cached picture, and the queue must be checked.
+            cached, waiting = await asyncio.gather(
+                find_cached(request, diagram),
+                engine.store.queues.count_ahead(as_submitted(job), [KIND], limit),
             )
-            if drawn is not None:
-                return CachedRender(drawn)
-            if waiting + self._coming > most:
+            if cached is not None:
+                return CachedRender(cached)
+            if waiting + self._arriving > limit:
                 return None
-            at_hand = None if waiting else self._process_for(request, diagram, asked)
-            if at_hand is not None and not await engine.store.queues.is_restricted(QUEUE):
-                ended = await at_hand.run(job, AT_ONCE_S)
-                if ended is not None and _is_final(ended):
+            process = None if waiting else self._process_for(request, diagram, submission)
+            if process is not None and not await engine.store.queues.is_restricted(QUEUE):
+                finished = await process.run(job, INLINE_TIMEOUT_S)
+                if finished is not None and _is_final(finished):
                     with contextlib.suppress(IdTaken):  # one in four billion
-                        return await self._write(engine, diagram, asked, job, ended)
+                        return await self._write(engine, diagram, submission, job, finished)
             return QueuedRender(await submit(request, diagram, self._settings))
         finally:
-            self._coming -= 1
+            self._arriving -= 1
 
     async def _write(
         self,
         engine: Engine,
         diagram: Diagram,
-        asked: Submission,
+        submission: Submission,
         job: JobInsert,
-        ended: FinishedJob,
+        finished: FinishedJob,
     ) -> InlineRender:
-        records = records_of(engine, diagram, asked, self._settings)
-        await engine.submit_finished(job, ended._replace(records=records), asked.admission)
-        return InlineRender(diagram.shortlink or "", _error_of(ended))
+        records = records_of(engine, diagram, submission, self._settings)
+        await engine.submit_finished(job, finished._replace(records=records), submission.admission)
+        return InlineRender(diagram.shortlink or "", _error_of(finished))
 
     def _process_for(
-        self, request: Request, diagram: Diagram, asked: Submission
+        self, request: Request, diagram: Diagram, submission: Submission
     ) -> WarmProcess | None:
-        """Return the process that may draw a diagram within its request, if one may."""
+        """Return the process that may draw a diagram within its request, or None."""
         settings = self._process_settings
         if (
             settings is None
@@ -131,22 +130,22 @@ class InlineRenderer:
             or HEADER in request.headers
             or diagram.output is not Output.SVG
             or diagram.engine is not None
-            or self._settings.most_at_once == 1
-            # Nothing is drawn for who may be over them.
-            or (asked.admission is not None and asked.admission.quotas is not None)
+            or self._settings.max_concurrent == 1
+            # A tenant with quotas may be over them.
+            or (submission.admission is not None and submission.admission.quotas is not None)
         ):
             return None
-        if self._at_hand is None:
+        if self._warm_process is None:
             engine: Engine = request.app.state.engine
-            self._at_hand = WarmProcess([engine.kinds[KIND]], settings, engine.clock)
-        return self._at_hand
+            self._warm_process = WarmProcess([engine.kinds[KIND]], settings, engine.clock)
+        return self._warm_process
 
 
-def _error_of(ended: FinishedJob) -> Failure | None:
-    return ended.outcome.error if isinstance(ended.outcome, GaveUp) else None
+def _error_of(finished: FinishedJob) -> Failure | None:
+    return finished.outcome.error if isinstance(finished.outcome, GaveUp) else None
 
 
-def _is_final(ended: FinishedJob) -> bool:
-    """Tell whether a worker would come to the same end."""
-    error = _error_of(ended)
+def _is_final(finished: FinishedJob) -> bool:
+    """Report whether a worker would reach the same outcome."""
+    error = _error_of(finished)
     return error is None or error.code == BAD_SOURCE

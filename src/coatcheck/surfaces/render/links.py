@@ -1,13 +1,12 @@
-"""Shortlinks, and what was drawn lately: two small collections of records.
+"""Shortlinks and the cache: two small collections of records.
 
-A shortlink is a capability: whoever has it sees the picture, with or without a key, whoever's it
-is. So it is drawn at random, and its record stands apart from any tenant's. It is chosen before its
-job is written and written together with it; where a crash leaves it alone it leads nowhere. It goes
-with its job, whatever becomes of that: each sweep looks at some links, in turn, and removes those
-whose job is not there any more.
+A shortlink is a capability: anybody who has it can see the picture, with or without a key.
+Therefore it is random, and its record belongs to no tenant. It is chosen before its job is written,
+and written together with it; if a crash leaves it alone, it leads nowhere. It is deleted after its
+job: each sweep checks some links, in turn, and deletes those whose job is gone.
 
-The cache says under the digest of a source which job has drawn it, for each tenant apart. It holds
-no picture: what counts is that job, as long as it is kept.
+The cache maps the digest of a source to the job that drew it, separately for each tenant. It holds
+no picture, so an entry is valid only while its job is kept.
 """
 
 from __future__ import annotations
@@ -26,84 +25,86 @@ from coatcheck.store.base import Store
 from coatcheck.surfaces.render.diagram import Diagram
 
 LINKS = "render.links"
-DRAWN = "render.drawn"
+CACHE = "render.drawn"
 LENGTH = 8
 _ALPHABET = string.ascii_letters + string.digits
-# A link is good as long as its job is kept; a job can wait this long to be drawn.
-LONGEST_WAIT_MS = 30 * 86_400_000
-# So many links are looked at with each sweep.
-AT_ONCE = 50
-# One whose job is not there may be about to be written.
-NEW_MS = 60_000
+# A link is valid while its job is kept; a job may wait this long to be drawn.
+MAX_WAIT_MS = 30 * 86_400_000
+# Links checked in each sweep.
+SWEEP_BATCH = 50
+# The job of a newer link may not be written yet.
+MIN_AGE_MS = 60_000
 
 
 class LinkedJob(NamedTuple):
-    """The job that a record leads to."""
+    """The job that a record refers to."""
 
     tenant: str
     job_id: str
 
 
 def new_shortlink() -> str:
-    """Choose where a picture will be."""
+    """Generate a random shortlink."""
     return "".join(secrets.choice(_ALPHABET) for _ in range(LENGTH))
 
 
 def is_shortlink(text: str) -> bool:
-    """Tell whether this could be one."""
+    """Report whether a text has the form of a shortlink."""
     return len(text) == LENGTH and text.isascii() and text.isalnum()
 
 
 def digest_of(diagram: Diagram) -> str:
-    """Return what two diagrams have in common exactly if they look the same."""
-    said = json.dumps([diagram.format, diagram.output, diagram.source, diagram.engine])
-    return hashlib.sha256(said.encode()).hexdigest()
+    """Return a digest that is equal for diagrams that look the same."""
+    identity = json.dumps([diagram.format, diagram.output, diagram.source, diagram.engine])
+    return hashlib.sha256(identity.encode()).hexdigest()
 
 
-def link_to(to: LinkedJob, shortlink: str, now: int, keep_ms: int) -> Record:
-    """Return what says where a shortlink leads."""
-    expires = now + LONGEST_WAIT_MS + keep_ms
+def link_record(to: LinkedJob, shortlink: str, now: int, keep_ms: int) -> Record:
+    """Return the record that maps a shortlink to its job."""
+    expires = now + MAX_WAIT_MS + keep_ms
     return Record(DEFAULT_TENANT, LINKS, shortlink, json.dumps(to), 0, now, expires)
 
 
 async def find_link(store: Store, shortlink: str, now: int) -> LinkedJob | None:
-    """Return where a shortlink leads; None where there is none."""
+    """Return the job of a shortlink, or None."""
     if not is_shortlink(shortlink):
         return None
     found = await store.records.get_record(DEFAULT_TENANT, LINKS, shortlink, now)
     return None if found is None else LinkedJob(*json.loads(found.value))
 
 
-def drawn_by(by: LinkedJob, digest: str, now: int, ttl_ms: int) -> Record:
-    """Return what says which job draws a source."""
-    return Record(by.tenant, DRAWN, digest, json.dumps(by.job_id), 0, now, now + ttl_ms)
+def cache_record(by: LinkedJob, digest: str, now: int, ttl_ms: int) -> Record:
+    """Return the record that maps a source to the job that draws it."""
+    return Record(by.tenant, CACHE, digest, json.dumps(by.job_id), 0, now, now + ttl_ms)
 
 
-async def find_drawn(store: Store, digest: str, tenant: str, now: int) -> LinkedJob | None:
-    """Return the job that has drawn a source lately, or was about to."""
-    found = await store.records.get_record(tenant, DRAWN, digest, now)
+async def find_cache_entry(store: Store, digest: str, tenant: str, now: int) -> LinkedJob | None:
+    """Return the job that drew a source recently, or is about to draw it."""
+    found = await store.records.get_record(tenant, CACHE, digest, now)
     return None if found is None else LinkedJob(tenant, json.loads(found.value))
 
 
 class LinkSweep:
-    """Removes links whose job is gone, a few at a time."""
+    """Deletes links whose job is gone, a few at a time."""
 
     def __init__(self) -> None:
         self._after = ""
 
     async def sweep(self, engine: Engine) -> int:
-        """Look at the next few links; return how many were removed."""
+        """Check the next few links; return how many were deleted."""
         store, now = engine.store, engine.clock.now()
-        page = await store.records.list_records(DEFAULT_TENANT, LINKS, now, self._after, AT_ONCE)
-        self._after = page[-1].key if len(page) == AT_ONCE else ""
+        page = await store.records.list_records(
+            DEFAULT_TENANT, LINKS, now, self._after, SWEEP_BATCH
+        )
+        self._after = page[-1].key if len(page) == SWEEP_BATCH else ""
         removed = 0
         for link in page:
-            if now - link.updated_at >= NEW_MS and not await _is_kept(engine, link):
+            if now - link.updated_at >= MIN_AGE_MS and not await _job_exists(engine, link):
                 removed += await store.records.delete_record(DEFAULT_TENANT, LINKS, link.key)
         return removed
 
 
-async def _is_kept(engine: Engine, link: Record) -> bool:
+async def _job_exists(engine: Engine, link: Record) -> bool:
     to = LinkedJob(*json.loads(link.value))
     try:
         await engine.get_without_result(to.job_id, to.tenant)

@@ -1,4 +1,4 @@
-"""The table of the surface's calls."""
+"""The surface's endpoints."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ _DIAGRAM = {
 }
 _MODE = Parameter(
     "mode",
-    "`sync` waits for the picture, `async` answers at once.",
+    "`sync` waits for the picture, `async` responds at once.",
     {"enum": list(MODES), "default": "async"},
 )
 
 
-def endpoints_for(calls: RenderHandlers) -> list[Endpoint]:
-    """List the calls of a server."""
+def endpoints_for(handlers: RenderHandlers) -> list[Endpoint]:
+    """List the endpoints of a server."""
     return [
         Endpoint(
             "POST",
             "/render",
-            calls.render,
+            handlers.render,
             "render",
             "Draw a diagram",
             "render",
             {
-                200: EndpointResponse("Where the picture is.", {JSON: _LINK}),
-                202: EndpointResponse("It will be drawn.", {JSON: _SUBMITTED}),
+                200: EndpointResponse("The link to the picture.", {JSON: _LINK}),
+                202: EndpointResponse("The diagram will be drawn.", {JSON: _SUBMITTED}),
             },
             error_statuses=(408, 409, 410, 413, 415, 422, 429, 500),
             parameters=(_MODE, IDEMPOTENCY_KEY, TRACEPARENT),
@@ -69,13 +69,13 @@ def endpoints_for(calls: RenderHandlers) -> list[Endpoint]:
         Endpoint(
             "GET",
             "/d/{shortlink}",
-            calls.picture,
+            handlers.picture,
             "getPicture",
-            "Show a picture",
+            "Get a picture",
             "render",
             {
                 200: EndpointResponse("The picture.", {ANY: {}}),
-                304: EndpointResponse("It is the one you have.", {}),
+                304: EndpointResponse("The picture has not changed.", {}),
             },
             error_statuses=(404, 429),
             access=Access.PUBLIC,
@@ -85,11 +85,11 @@ def endpoints_for(calls: RenderHandlers) -> list[Endpoint]:
         Endpoint(
             "GET",
             "/health",
-            calls.health,
+            handlers.health,
             "renderHealth",
-            "Does this process live?",
+            "Check that this process is alive",
             "render",
-            {200: EndpointResponse("It does.", {JSON: {"type": "object"}})},
+            {200: EndpointResponse("The process is alive.", {JSON: {"type": "object"}})},
             access=Access.PUBLIC,
             error_media={JSON: ERROR},
         ),

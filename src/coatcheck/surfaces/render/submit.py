@@ -1,4 +1,4 @@
-"""Handing in a diagram: as a job, by whichever way it is asked for."""
+"""Submit diagrams as jobs."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ from coatcheck.surfaces.render.settings import RenderSettings
 
 
 async def submit(request: Request, diagram: Diagram, settings: RenderSettings) -> Job:
-    """Make a job of a diagram; return the job of an earlier request, where this one repeats it."""
+    """Submit a diagram; return the existing job if the request is a replay."""
     while True:
         try:
             return await _submit(request, diagram, settings)
         except IdTaken:
-            continue  # one in four billion: another id then
+            continue  # one in four billion: choose another id
 
 
 async def _submit(request: Request, diagram: Diagram, settings: RenderSettings) -> Job:
     engine: Engine = request.app.state.engine
-    asked = submission_of(request, diagram)
+    submission = submission_of(request, diagram)
     digest = links.digest_of(diagram)
-    link, drawn = records_of(engine, diagram, asked, settings)
+    link, cache = records_of(engine, diagram, submission, settings)
     put = engine.store.records.put_record
     if HEADER not in request.headers:
-        # They belong together, and go to the disk together; a link without a job leads nowhere.
-        job = submit_job(request, asked, digest)
-        return (await asyncio.gather(job, put(link), put(drawn)))[0]
-    # Whether there is a new job is not known before: what was drawn lately is told only then, and a
-    # link that was written for nothing goes with a sweep.
-    submitted, _ = await asyncio.gather(submit_idempotent(request, asked, digest), put(link))
+        # Written concurrently, so they share a commit; a link without a job leads nowhere.
+        job = submit_job(request, submission, digest)
+        return (await asyncio.gather(job, put(link), put(cache)))[0]
+    # It is unknown yet whether the job is new. The cache entry is written only if it is; a link
+    # that was written in vain is swept.
+    submitted, _ = await asyncio.gather(submit_idempotent(request, submission, digest), put(link))
     if not submitted.replayed:
-        await put(drawn)
+        await put(cache)
     return submitted.jobs[0]
 
 
 def records_of(
-    engine: Engine, diagram: Diagram, asked: Submission, settings: RenderSettings
+    engine: Engine, diagram: Diagram, submission: Submission, settings: RenderSettings
 ) -> tuple[Record, Record]:
-    """Return what is written beside a job: where its link leads, and what it draws."""
-    by, now = LinkedJob(asked.tenant, asked.public_id or ""), engine.clock.now()
+    """Return the records that are written with a job: its link and its cache entry."""
+    by, now = LinkedJob(submission.tenant, submission.public_id or ""), engine.clock.now()
     return (
-        links.link_to(by, diagram.shortlink or "", now, settings.retention_ms),
-        links.drawn_by(by, links.digest_of(diagram), now, settings.cache_ttl_ms),
+        links.link_record(by, diagram.shortlink or "", now, settings.retention_ms),
+        links.cache_record(by, links.digest_of(diagram), now, settings.cache_ttl_ms),
     )
 
 
 def submission_of(request: Request, diagram: Diagram) -> Submission:
-    """Return a diagram as a job to be, with a shortlink and an id that the surface shows."""
+    """Return the submission of a diagram, with a new shortlink and a public id."""
     diagram.shortlink = links.new_shortlink()
     return Submission(
         KIND,
@@ -72,11 +72,11 @@ def submission_of(request: Request, diagram: Diagram) -> Submission:
     )
 
 
-async def drawn_lately(request: Request, diagram: Diagram) -> Job | None:
-    """Return the job that has drawn the same diagram for the same tenant, not too long ago."""
+async def find_cached(request: Request, diagram: Diagram) -> Job | None:
+    """Return the job that recently drew the same diagram for the same tenant, or None."""
     engine: Engine = request.app.state.engine
     now, tenant = engine.clock.now(), tenant_of(request)
-    found = await links.find_drawn(engine.store, links.digest_of(diagram), tenant, now)
+    found = await links.find_cache_entry(engine.store, links.digest_of(diagram), tenant, now)
     if found is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The surface itself: kinds, calls, words."""
+"""The render surface: its kind, endpoints and responses."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class RenderSurface(Surface):
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self.settings = RenderSettings.read(os.environ if environment is None else environment)
-        self._calls = RenderHandlers(self.settings)
-        self.endpoints = endpoints_for(self._calls)
+        self._handlers = RenderHandlers(self.settings)
+        self.endpoints = endpoints_for(self._handlers)
         self._links = LinkSweep()
 
     def declare(self, app: App) -> None:
         """Declare the kind that draws."""
-        kept = self.settings.retention_ms / 1000
+        retention_s = self.settings.retention_ms / 1000
         app.job(
             KIND,
-            retries=1,  # for a worker that was lost: a source that explodes would do so again
+            retries=1,  # only for a lost worker: a source that explodes would explode again
             on_overrun="fail",
             timeout=self.settings.seconds,
             isolation="process",
@@ -59,43 +59,45 @@ class RenderSurface(Surface):
                 fork_input=fork_input,
             ),
             queue=QUEUE,
-            keep_succeeded=kept,
-            keep_failed=kept,
-            concurrency=self.settings.most_at_once,
+            keep_succeeded=retention_s,
+            keep_failed=retention_s,
+            concurrency=self.settings.max_concurrent,
         )(render)
 
     def configure(self, settings: Settings) -> None:
-        """Take what the operator has set."""
-        self._calls.room.configure(settings)
+        """Set the operator's settings."""
+        self._handlers.inline.configure(settings)
 
     async def close(self) -> None:
-        """End the process that draws for whoever waits on the line."""
-        await self._calls.room.close()
+        """Stop the process that draws within requests."""
+        await self._handlers.inline.close()
 
     async def sweep(self, engine: Engine) -> None:
-        """Remove links that lead nowhere any more."""
+        """Delete links whose job is gone."""
         await self._links.sweep(engine)
 
-    def format_error(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002 - the same everywhere
-        """Write a refusal: one sentence. What is gone was never there."""
+    def format_error(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002
+        """Serialize an error as one sentence; 410 becomes 404."""
         status = 404 if refusal.status == 410 else refusal.status
         return JSONResponse({"error": refusal.detail}, status, refusal.headers)
 
     def optional_parts(self) -> Iterable[OptionalPart]:
-        """List the engines: the one in force for each format, and what could be chosen instead."""
+        """List the engines: the active one for each format, and the alternatives."""
         for found in engines_in_force():
-            said = f"{found.engine} {found.version or ''}".strip()
+            engine = f"{found.engine} {found.version or ''}".strip()
             note = f" ({found.note})" if found.note else ""
             chosen = self.settings.engine if found.format is Format.MERMAID else ""
             if found.engine != (chosen or engine_names(found.format)[0]):
-                lacks = f", which needs {found.missing}" if found.missing else ""
+                needs = f", which needs {found.missing}" if found.missing else ""
                 how = f"{ENGINE}={found.engine}"
-                yield OptionalPart(f"{found.format} could be drawn by {said} ({how}){lacks}{note}")
+                yield OptionalPart(
+                    f"{found.format} could be drawn by {engine} ({how}){needs}{note}"
+                )
             elif found.ready:
-                yield OptionalPart(f"{found.format} is drawn by {said}{note}")
+                yield OptionalPart(f"{found.format} is drawn by {engine}{note}")
             else:
-                yield OptionalPart(f"{found.format} cannot be drawn by {said}", found.missing)
+                yield OptionalPart(f"{found.format} cannot be drawn by {engine}", found.missing)
 
     async def show_job(self, request: Request, job: Job) -> Response:  # noqa: ARG002
-        """Show a job."""
+        """Return a job as JSON."""
         return JSONResponse(job_view(job, self.settings.base_url))

@@ -1,4 +1,4 @@
-"""A render job in the words of its document."""
+"""JSON views of a render job."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ CANCELLED = "cancelled"
 
 
 def status_of(job: Job) -> str:
-    """Return a job's state as the document names it: once begun it stays `rendering`, also where
-    it had to be queued again.
+    """Return a job's status in the surface's terms.
+
+    A job that has started stays `rendering`, even if it is queued again.
     """
     match job.state:
         case State.SUCCEEDED:
@@ -27,49 +28,49 @@ def status_of(job: Job) -> str:
 
 
 def job_view(job: Job, base_url: str) -> dict[str, Any]:
-    """Write a job, with what its status has to say and nothing else."""
+    """Return a job as JSON, with exactly the fields of its status."""
     status = status_of(job)
-    said: dict[str, Any] = {
+    view: dict[str, Any] = {
         "jobId": job.public_id,
         "status": status,
         "createdAt": to_rfc3339(job.created_at),
     }
     match status:
         case "rendering":
-            assert job.started_at is not None, "what has begun has begun at some time"
-            said["startedAt"] = to_rfc3339(job.started_at)
+            assert job.started_at is not None, "a started job has a start time"
+            view["startedAt"] = to_rfc3339(job.started_at)
         case "completed":
-            said["completedAt"] = _ended(job)
-            said["result"] = link_view(shortlink_of(job), base_url)
+            view["completedAt"] = _finished_at(job)
+            view["result"] = link_view(shortlink_of(job), base_url)
         case "failed":
-            said["completedAt"] = _ended(job)
-            said["error"] = error_of(job)
-    return said
+            view["completedAt"] = _finished_at(job)
+            view["error"] = error_of(job)
+    return view
 
 
 def submitted_view(public_id: str, base_url: str) -> dict[str, str]:
-    """Write what a caller gets who does not wait."""
+    """Return the response for a caller who does not wait."""
     return {"jobId": public_id, "status": "pending", "statusUrl": f"{base_url}/jobs/{public_id}"}
 
 
 def link_view(shortlink: str, base_url: str) -> dict[str, str]:
-    """Write where a picture is."""
+    """Return the link to a picture as JSON."""
     return {"shortlink": shortlink, "url": f"{base_url}/d/{shortlink}"}
 
 
 def shortlink_of(job: Job) -> str:
-    """Return where the picture of a job that has succeeded is."""
+    """Return the shortlink of a succeeded job."""
     found: str = json.loads(job.result or "{}").get("shortlink") or ""
     return found
 
 
 def error_of(job: Job) -> str:
-    """Return why a job has failed, in a sentence."""
+    """Return the error of a failed job as one sentence."""
     if job.state is State.CANCELLED:
         return CANCELLED
-    return job.error.message if job.error is not None else "no error was kept"
+    return job.error.message if job.error is not None else "no error was recorded"
 
 
-def _ended(job: Job) -> str:
-    assert job.finished_at is not None, "what has ended has ended at some time"
+def _finished_at(job: Job) -> str:
+    assert job.finished_at is not None, "a finished job has a finish time"
     return to_rfc3339(job.finished_at)

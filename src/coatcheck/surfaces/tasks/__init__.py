@@ -1,1 +1,1 @@
-"""Tasks: commands that are kept, run and reported on."""
+"""Tasks: named commands that are stored, run and reported on."""

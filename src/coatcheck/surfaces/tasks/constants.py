@@ -1,8 +1,8 @@
-"""The names that executions go by, for those who know them from outside."""
+"""Names of executions that other packages use."""
 
 from __future__ import annotations
 
 KIND = "command"
 QUEUE = "commands"
-# The artifact with how a command went that has failed or took too long.
+# The artifact with the outcome of a command that failed or timed out.
 RAN = "ran.json"

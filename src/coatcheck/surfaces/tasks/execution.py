@@ -1,12 +1,12 @@
 """The kind of job behind an execution: one command, run once.
 
-A command may do anything once, and nobody knows what it did before its worker died; so on this
-machine it is not run again, nor is one that a stopping worker has interrupted. In a cluster it goes
-on without us: the worker that comes next finds what was started under the execution's name, and
-waits for that (`surfaces/tasks/run_log.py` says what becomes of it where it finds nothing).
+A command may have any effect, and nobody knows what it did before its worker died. On this machine
+it is therefore not run again, and neither is one that a stopping worker has interrupted. In a
+cluster a command continues without its worker: the next worker finds the Job under the execution's
+name and waits for it (`run_log.py` covers the case that the Job is gone).
 
-How it went is the job's result. A command that failed or took too long fails its job, and what it
-said stays with the job as an artifact.
+The outcome is the job's result. A command that fails or times out fails its job, and its output is
+stored with the job as an artifact.
 """
 
 from __future__ import annotations
@@ -28,23 +28,22 @@ from coatcheck.surfaces.tasks.runners import (
     RunnerError,
     check_arguments,
 )
-from coatcheck.surfaces.tasks.runners.names import job_name
-from coatcheck.surfaces.tasks.runners.runner import ClusterUnreachable
+from coatcheck.surfaces.tasks.runners.runner import ClusterUnreachable, job_name
 from coatcheck.worker.steps.context import Context
 
-# The codes of failures that are the command's own.
+# Error codes for failures of the command itself.
 EXITED, TIMED_OUT, REFUSED = "exited", "timeout", "refused"
-_SHOWN = 200
+_MAX_EXCERPT = 200
 
 
 class CommandExecution(BaseModel):
-    """What is run, for whom, and for how long at most."""
+    """A command, its task and its time limit."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"argv": ["uname", "-a"], "seconds": 10}]}
     )
 
-    # The program, which cannot be blank, and its arguments: `check_arguments` looks at the rest.
+    # The program must not be blank; `check_arguments` checks the rest.
     argv: list[str] = Field(
         json_schema_extra={
             "minItems": 1,
@@ -56,7 +55,7 @@ class CommandExecution(BaseModel):
 
     @field_validator("argv")
     @classmethod
-    def _can_be_run(cls, argv: list[str]) -> list[str]:
+    def _check_argv(cls, argv: list[str]) -> list[str]:
         try:
             check_arguments(argv)
         except InvalidCommand as error:
@@ -65,7 +64,7 @@ class CommandExecution(BaseModel):
 
 
 class CommandOutcome(BaseModel):
-    """How it went."""
+    """The outcome of a command."""
 
     exit_code: int
     stdout: str
@@ -79,83 +78,85 @@ class CommandOutcome(BaseModel):
 Handler = Callable[[Context, CommandExecution], Awaitable[CommandOutcome]]
 
 
-def handler_with(
-    runner: Callable[[], CommandRunner], policy: CommandPolicy, *, elsewhere: bool = False
+def make_handler(
+    runner: Callable[[], CommandRunner], policy: CommandPolicy, *, remote: bool = False
 ) -> Handler:
-    """Make the handler that runs commands; the runner is made when the first is to be run. Say
-    whether it runs them `elsewhere`, where they go on without their worker.
+    """Create the handler that runs commands.
+
+    The runner is created with the first command. `remote` means that commands run outside this
+    machine, where they continue without their worker.
     """
-    made: list[CommandRunner] = []
+    runners: list[CommandRunner] = []
 
     async def run_command(ctx: Context, execution: CommandExecution) -> CommandOutcome:
-        """Run a command, and say what it says while it does."""
-        refusal = policy.check(execution.argv)
-        if refusal is not None:
-            raise Fail(REFUSED, refusal.message)
-        if not made:
-            made.append(runner())
+        """Run a command, and emit its output while it runs."""
+        denial = policy.check(execution.argv)
+        if denial is not None:
+            raise Fail(REFUSED, denial.message)
+        if not runners:
+            runners.append(runner())
         command = Command(
             tuple(execution.argv),
             job_name(ctx.tenant, ctx.job_id),
             execution.seconds,
         )
-        run = _run_elsewhere if elsewhere else _run
+        run = _run_remote if remote else _run
         try:
-            ran = await run(ctx, made[0], command)
+            result = await run(ctx, runners[0], command)
         except RunnerError as error:
             if error.retryable:
                 raise
             raise Fail(error.code, str(error)) from error
-        outcome = _outcome(ran)
-        if not ran.timed_out and not ran.exit_code:
+        outcome = _outcome(result)
+        if not result.timed_out and not result.exit_code:
             return outcome
         await ctx.artifact(RAN, outcome.model_dump_json().encode(), "application/json")
-        if ran.timed_out:
-            raise Fail(TIMED_OUT, f"it was ended after {execution.seconds:g} seconds")
-        raise Fail(EXITED, _why(ran))
+        if result.timed_out:
+            raise Fail(TIMED_OUT, f"the command was ended after {execution.seconds:g} seconds")
+        raise Fail(EXITED, _exit_message(result))
 
     return run_command
 
 
 async def _run(ctx: Context, runner: CommandRunner, command: Command) -> CommandResult:
-    return await runner.run(command, on_output=lambda text: _tell(ctx, text))
+    return await runner.run(command, on_output=lambda text: _emit_stdout(ctx, text))
 
 
-async def _run_elsewhere(ctx: Context, runner: CommandRunner, command: Command) -> CommandResult:
-    notes = RunLog(ctx)
+async def _run_remote(ctx: Context, runner: CommandRunner, command: Command) -> CommandResult:
+    run_log = RunLog(ctx)
     command = replace(
         command,
-        begun=await notes.read(),
-        on_begun=notes.begun,
-        on_running=notes.running,
-        is_taken_over=lambda: ctx.continues_elsewhere or notes.refused,
+        started=await run_log.read(),
+        on_started=run_log.started,
+        on_running=run_log.running,
+        is_taken_over=lambda: ctx.continues_elsewhere or run_log.lease_lost,
     )
     try:
         return await _run(ctx, runner, command)
     except ClusterUnreachable:
-        raise  # what was started may be there still
+        raise  # the Job may still be running
     except RunnerError as error:
         if error.retryable:
-            await notes.given_up()
+            await run_log.abandoned()
         raise
 
 
-async def _tell(ctx: Context, text: str) -> None:
+async def _emit_stdout(ctx: Context, text: str) -> None:
     await ctx.emit({"stdout": text})
 
 
-def _outcome(ran: CommandResult) -> CommandOutcome:
+def _outcome(result: CommandResult) -> CommandOutcome:
     return CommandOutcome(
-        exit_code=ran.exit_code,
-        stdout=ran.stdout,
-        stderr=ran.stderr,
-        started_at=ran.started_at,
-        finished_at=ran.finished_at,
-        timed_out=ran.timed_out,
-        truncated=list(ran.truncated),
+        exit_code=result.exit_code,
+        stdout=result.stdout,
+        stderr=result.stderr,
+        started_at=result.started_at,
+        finished_at=result.finished_at,
+        timed_out=result.timed_out,
+        truncated=list(result.truncated),
     )
 
 
-def _why(ran: CommandResult) -> str:
-    [last] = ran.stderr.strip().splitlines()[-1:] or [""]
-    return f"exit code {ran.exit_code}" + (f": {last[:_SHOWN]}" if last else "")
+def _exit_message(result: CommandResult) -> str:
+    [last] = result.stderr.strip().splitlines()[-1:] or [""]
+    return f"exit code {result.exit_code}" + (f": {last[:_MAX_EXCERPT]}" if last else "")

@@ -1,4 +1,4 @@
-"""What the surface answers: tasks kept, commands checked, executions begun and shown."""
+"""Handlers of the surface: tasks, command checks and executions."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ from coatcheck.surfaces.tasks.views import (
 )
 
 SURFACE = "tasks"
-# Who waits is told of the end of a command that took all of its time, too.
-PATIENCE_S = 10.0
-# How many of a task's executions are shown: with their output, and in lists without it.
+# Time beyond the command's own limit in which a waiting caller still gets its outcome.
+WAIT_MARGIN_S = 10.0
+# Executions in a task's view, with their output, and in lists, without it.
 EXECUTIONS_SHOWN, EXECUTIONS_LISTED = 10, 3
 
 
 class TaskHandlers:
-    """The calls of a server with these settings."""
+    """The handlers of a server with these settings."""
 
     def __init__(self, settings: TaskSettings, policy: CommandPolicy) -> None:
         self._settings = settings
@@ -67,22 +67,26 @@ class TaskHandlers:
     # --- tasks
 
     async def put(self, request: Request) -> Response:
-        """Write a task, over the one that has its id."""
+        """Create or replace a task."""
         engine: Engine = request.app.state.engine
         task = read_task(await read_json(request))
         self._check(task.argv())
         written = await put_task(engine, tenant_of(request), task, actor_of(request))
-        # Who may only write does not read what was run before.
-        shown = await self._shown(request, [written]) if _may_read(request) else [(written, [])]
+        # A caller who may only write does not see earlier executions.
+        shown = (
+            await self._with_executions(request, [written])
+            if _may_read(request)
+            else [(written, [])]
+        )
         return JSONResponse(task_view(*shown[0]))
 
-    async def every(self, request: Request) -> Response:
-        """List the tasks by their ids: a page of them, or the first ones as a plain array."""
+    async def list_tasks(self, request: Request) -> Response:
+        """List the tasks by id: one page, or the first ones as a plain array."""
         query = request.query_params
         engine, tenant = request.app.state.engine, tenant_of(request)
-        most = engine.limits.records_per_collection
+        limit = engine.limits.records_per_collection
         total = await engine.store.records.count_records(
-            tenant, COLLECTION, engine.clock.now(), most
+            tenant, COLLECTION, engine.clock.now(), limit
         )
         is_paged = "page" in query or "size" in query
         size = read_number(query, "size", PAGE if is_paged else MAX_PAGE, 1, MAX_PAGE)
@@ -97,10 +101,10 @@ class TaskHandlers:
         records = await engine.store.records.list_records(
             tenant, COLLECTION, now, limit=size, offset=number * size
         )
-        return [task_view(*each) for each in await self._shown(request, records)]
+        return [task_view(*each) for each in await self._with_executions(request, records)]
 
     async def get(self, request: Request) -> Response:
-        """Show a task."""
+        """Return a task with its newest executions."""
         engine: Engine = request.app.state.engine
         task_id, now = request.path_params["task_id"], engine.clock.now()
         record = await get_task(engine.store, tenant_of(request), task_id, now)
@@ -109,29 +113,31 @@ class TaskHandlers:
         return JSONResponse(task_view(record, [await self._view(engine, job) for job in jobs]))
 
     async def delete(self, request: Request) -> Response:
-        """Delete a task; its executions stay as long as they are kept."""
+        """Delete a task; its executions stay until their retention ends."""
         engine: Engine = request.app.state.engine
         task_id = request.path_params["task_id"]
         await delete_task(engine, tenant_of(request), task_id, actor_of(request))
         return Response(status_code=204)
 
     async def search(self, request: Request) -> Response:
-        """List the tasks whose name holds a text; 404 where there are none."""
+        """List the tasks whose name contains a text; 404 if there are none."""
         wanted = request.query_params.get("name", "").strip().casefold()
         if not wanted:
-            raise HTTPException(400, "which name? Give a part of it: ?name=...")
+            raise HTTPException(
+                400, "the query parameter name is required: give a part of the name"
+            )
         engine: Engine = request.app.state.engine
-        every = all_tasks(engine.store, tenant_of(request), engine.clock.now())
-        found = [record async for record in every if wanted in name_of(record).casefold()]
+        list_tasks = all_tasks(engine.store, tenant_of(request), engine.clock.now())
+        found = [record async for record in list_tasks if wanted in name_of(record).casefold()]
         if not found:
-            raise NotFound("no task has a name like that")
-        shown = await self._shown(request, found[:MAX_PAGE])
+            raise NotFound("no task has a name that contains this text")
+        shown = await self._with_executions(request, found[:MAX_PAGE])
         return JSONResponse([task_view(*each) for each in shown])
 
-    async def _shown(
+    async def _with_executions(
         self, request: Request, records: list[Record]
     ) -> list[tuple[Record, list[dict[str, Any]]]]:
-        """Return tasks, each with its newest executions, as lists show them."""
+        """Return tasks, each with summaries of its newest executions."""
         engine: Engine = request.app.state.engine
         now = engine.clock.now()
         shown = []
@@ -144,17 +150,19 @@ class TaskHandlers:
             shown.append((record, views))
         return shown
 
-    async def _executions(self, request: Request, task_id: str, most: int) -> list[Job]:
-        """Return the newest executions of a task, the oldest of them first."""
+    async def _executions(self, request: Request, task_id: str, limit: int) -> list[Job]:
+        """Return the newest executions of a task, oldest first."""
         engine: Engine = request.app.state.engine
-        which = JobFilter(tenant_of(request), kind=KIND, labels=((TASK, task_id),), limit=most)
-        found = [job for job in await engine.list_jobs(which) if job.surface == SURFACE]
+        job_filter = JobFilter(
+            tenant_of(request), kind=KIND, labels=((TASK, task_id),), limit=limit
+        )
+        found = [job for job in await engine.list_jobs(job_filter) if job.surface == SURFACE]
         return found[::-1]
 
     # --- commands
 
     async def validate(self, request: Request) -> Response:
-        """Say whether a command could be run, and what of it; nothing is."""
+        """Check a command without running it; return its argv or the problem."""
         body = await read_json(request)
         command = body.get("command") if isinstance(body, dict) else None
         if not isinstance(command, str):
@@ -167,14 +175,14 @@ class TaskHandlers:
         return JSONResponse({"valid": True, "argv": list(argv)})
 
     def _check(self, argv: tuple[str, ...]) -> None:
-        refusal = self._policy.check(argv)
-        if refusal is not None:
-            raise InvalidCommand(refusal.message)
+        denial = self._policy.check(argv)
+        if denial is not None:
+            raise InvalidCommand(denial.message)
 
     # --- executions
 
     async def execute(self, request: Request) -> Response:
-        """Run a task's command: 202 at once, or 200 with how it went."""
+        """Run a task's command: return 202 at once, or 200 with its outcome."""
         is_async = self._is_async(request)
         engine: Engine = request.app.state.engine
         task_id, tenant = request.path_params["task_id"], tenant_of(request)
@@ -184,7 +192,7 @@ class TaskHandlers:
         seconds = self._settings.async_seconds if is_async else self._settings.sync_seconds
         job = await self._submit(request, task_id, argv, seconds)
         if not is_async:
-            job = await engine.wait_for_job(job, seconds + PATIENCE_S)
+            job = await engine.wait_for_job(job, seconds + WAIT_MARGIN_S)
             if job.state.is_terminal:
                 return JSONResponse(result_view(job, await outcome_of(engine, job)))
         pending = await self._is_pending(engine, job)
@@ -194,32 +202,32 @@ class TaskHandlers:
         self, request: Request, task_id: str, argv: tuple[str, ...], seconds: float
     ) -> Job:
         execution = CommandExecution(argv=list(argv), task_id=task_id, seconds=seconds)
-        asked = Submission(
+        submission = Submission(
             KIND,
             execution.model_dump_json(),
             surface=SURFACE,
             public_id=str(uuid.uuid4()),
             labels={TASK: task_id},
         )
-        return await submit_job(request, asked, [task_id, list(argv)])
+        return await submit_job(request, submission, [task_id, list(argv)])
 
     def _is_async(self, request: Request) -> bool:
-        said = request.query_params.get("async")
-        if said is None:
+        value = request.query_params.get("async")
+        if value is None:
             return self._settings.is_async
-        if said not in ("true", "false"):
-            raise HTTPException(400, "async is true or false")
-        return said == "true"
+        if value not in ("true", "false"):
+            raise HTTPException(400, "async must be true or false")
+        return value == "true"
 
     async def execution(self, request: Request) -> Response:
-        """Show an execution; 404 and no word where there is none."""
+        """Return an execution; 404 with an empty body if it does not exist."""
         engine: Engine = request.app.state.engine
-        named = request.path_params
+        params = request.path_params
         try:
-            job = await find_job(request, named["execution_id"], SURFACE)
+            job = await find_job(request, params["execution_id"], SURFACE)
         except NotFound:
             return Response(status_code=404)
-        if job.labels.get(TASK) != named["task_id"]:
+        if job.labels.get(TASK) != params["task_id"]:
             return Response(status_code=404)
         return JSONResponse(await self._view(engine, job))
 

@@ -1,4 +1,4 @@
-"""The table of the surface's calls."""
+"""The surface's endpoints."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ _COMMAND = {
         "properties": {"command": _COMMAND_LINE},
     }
 }
-_RAN = _object("taskId executionId exitCode stdout stderr durationMs timestamp")
+_RESULT = _object("taskId executionId exitCode stdout stderr durationMs timestamp")
 _ACCEPTED = _object("taskId executionId status jobName startedAt links")
 _EXECUTION = _object("taskId executionId status jobName startedAt", elapsedMs=_NUMBER)
-_REFUSED = _object("timestamp status error message path correlationId")
+_ERROR = _object("timestamp status error message path correlationId")
 _ASYNC = Parameter(
     "async",
-    "`true` answers at once, `false` waits for the command; otherwise as `EXEC_ASYNC` says.",
+    "`true` responds at once, `false` waits for the command; the default is `EXEC_ASYNC`.",
     {"enum": ["true", "false"]},
 )
 _NAME = Parameter("name", "A part of the name.", {**_TEXT, "minLength": 1}, required=True)
@@ -68,28 +68,30 @@ _WRITES = (408, 413, 415, 422, 429)
 _PAGING = (
     Parameter(
         "page",
-        "Which page, from 0. With it, or with `size`, the answer is a page.",
+        "The page number, from 0. With this or `size`, the response is a page.",
         {"type": "integer", "minimum": 0, "maximum": LAST_PAGE},
     ),
     Parameter(
         "size",
-        "How many tasks a page has; 10 unless said.",
+        "Tasks per page (default 10).",
         {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
     ),
 )
 
 
-def endpoints_for(calls: TaskHandlers) -> list[Endpoint]:
-    """List the calls of a server."""
+def endpoints_for(handlers: TaskHandlers) -> list[Endpoint]:
+    """List the endpoints of a server."""
 
     def endpoint(
         method: str, path: str, handler: Handler, name: str, summary: str, **more: Any
     ) -> Endpoint:
-        answers = {status: EndpointResponse(*said) for status, said in more.pop("answers").items()}
+        answers = {
+            status: EndpointResponse(*fields) for status, fields in more.pop("answers").items()
+        }
         return Endpoint(
             *(method, path, handler, name, summary, "tasks", answers),
             kind=KIND,
-            error_media=_REFUSED,
+            error_media=_ERROR,
             **more,
         )
 
@@ -97,56 +99,56 @@ def endpoints_for(calls: TaskHandlers) -> list[Endpoint]:
         endpoint(
             "PUT",
             "/api/tasks",
-            calls.put,
+            handlers.put,
             "putTask",
-            "Write a task",
-            answers={200: ("The task as it is now.", _TASK)},
+            "Create or replace a task",
+            answers={200: ("The stored task.", _TASK)},
             body=EndpointBody("The task.", _NEW_TASK),
             error_statuses=(*_WRITES, 409),
         ),
         endpoint(
             "GET",
             "/api/tasks",
-            calls.every,
+            handlers.list_tasks,
             "listTasks",
-            "List the tasks",
+            "List tasks",
             answers={200: ("The first 100 as an array, or a page.", _TASKS_OR_PAGE)},
             parameters=_PAGING,
         ),
         endpoint(
             "GET",
             "/api/tasks/search",
-            calls.search,
+            handlers.search,
             "searchTasks",
-            "Find tasks by name",
-            answers={200: ("Those that were found.", _TASKS)},
+            "Search tasks by name",
+            answers={200: ("The matching tasks.", _TASKS)},
             parameters=(_NAME,),
         ),
         endpoint(
             "GET",
             "/api/tasks/{task_id}",
-            calls.get,
+            handlers.get,
             "getTask",
-            "Show a task",
+            "Get a task",
             answers={200: ("The task.", _TASK)},
         ),
         endpoint(
             "DELETE",
             "/api/tasks/{task_id}",
-            calls.delete,
+            handlers.delete,
             "deleteTask",
             "Delete a task",
-            answers={204: ("It is gone.", {})},
+            answers={204: ("The task is deleted.", {})},
         ),
         endpoint(
             "PUT",
             "/api/tasks/{task_id}/executions",
-            calls.execute,
+            handlers.execute,
             "executeTask",
             "Run a task",
             answers={
-                200: ("How it went.", _RAN),
-                202: ("It will be run.", _ACCEPTED, ("Location",)),
+                200: ("The outcome of the command.", _RESULT),
+                202: ("The command will be run.", _ACCEPTED, ("Location",)),
             },
             parameters=(_ASYNC, IDEMPOTENCY_KEY, TRACEPARENT),
             error_statuses=(409, 410, 422, 429),
@@ -154,18 +156,23 @@ def endpoints_for(calls: TaskHandlers) -> list[Endpoint]:
         endpoint(
             "GET",
             "/api/tasks/{task_id}/executions/{execution_id}",
-            calls.execution,
+            handlers.execution,
             "getExecution",
-            "Show an execution",
-            answers={200: ("How it is doing, or how it went.", _EXECUTION)},
+            "Get an execution",
+            answers={
+                200: (
+                    "The status of the execution, and its outcome once it has finished.",
+                    _EXECUTION,
+                )
+            },
         ),
         endpoint(
             "POST",
             "/api/validation/command",
-            calls.validate,
+            handlers.validate,
             "validateCommand",
             "Check a command",
-            answers={200: ("Whether it could be run.", _object("valid"))},
+            answers={200: ("Whether the command may be run.", _object("valid"))},
             body=EndpointBody("The command.", _COMMAND),
             error_statuses=_WRITES,
         ),

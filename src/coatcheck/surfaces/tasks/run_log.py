@@ -1,17 +1,18 @@
-"""What earlier attempts at an execution have noted, so that no command is run a second time.
+"""Notes of an execution's attempts, so that no command is run twice.
 
-A cluster forgets a Job some time after it has ended. Who takes an execution over after that finds
-nothing, as if it had never been started; so an attempt notes that it has, as a step of its job.
+A cluster deletes a Job some time after it has finished. A worker that takes over an execution later
+finds nothing, as if the command had never been started. Therefore an attempt records as a step of
+its job that it has started the command.
 
-A note also says that the pod runs: until there is one, an execution is shown as PENDING.
+A note also records that the pod runs: until then, an execution is shown as PENDING.
 
-The notes are steps in a row, each with what happened and the mark of the attempt that wrote it. A
-step can be read only by taking it, so an attempt reads on until it has written one itself, which
-says no more than that it has looked. What counts is the last of the others.
+The notes are consecutive steps, each with an event and the mark of the attempt that wrote it. A
+step can be read only by running it, so an attempt reads notes until it has written one itself,
+which only says that it has looked. The last of the other notes is the current state.
 
-A worker that dies after the Job was created and before that was noted leaves the Job's name to tell
-of it (`running/kubernetes`), for as long as the cluster knows it: long enough, unless nobody takes
-the execution over until then.
+If a worker dies after creating the Job and before recording it, the Job's name identifies it
+(`runners/kubernetes`) while the cluster keeps the Job. That is long enough unless no worker takes
+over the execution until then.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ LOOKED, BEGUN, RUNNING, GIVEN_UP = "looked", "begun", "running", "given up"
 
 
 def has_run(steps: Iterable[Step]) -> bool:
-    """Tell whether the notes say that the command's pod has run, in any attempt."""
+    """Report whether the notes say that the command's pod has run, in any attempt."""
     return any(json.loads(step.result or "[]")[:1] == [RUNNING] for step in steps)
 
 
@@ -39,44 +40,42 @@ class RunLog:
         self._ctx = ctx
         self._mark = secrets.token_hex(8)
         self._next = 0
-        self._runs = False  # the last start is noted to run
-        self.refused = False  # the job is another worker's, as a note has found
+        self._is_running = False  # the last started run is recorded as running
+        self.lease_lost = False  # a note found that another worker has the job
 
     async def read(self) -> bool:
-        """Return whether the command is known to have been started, and not to have been ended
-        for another try.
-        """
+        """Return whether the command was started and not given up for another attempt."""
         last = LOOKED
         while True:
-            what, mark = await self._take(LOOKED)
+            what, mark = await self._note(LOOKED)
             if mark == self._mark:
-                self._runs = last == RUNNING
+                self._is_running = last == RUNNING
                 return last in (BEGUN, RUNNING)
             if what != LOOKED:
                 last = what
 
-    async def begun(self) -> None:
-        """Note that it was started."""
-        await self._take(BEGUN)
+    async def started(self) -> None:
+        """Record that the command was started."""
+        await self._note(BEGUN)
 
     async def running(self) -> None:
-        """Note that its pod runs."""
-        if not self._runs:
-            self._runs = True
-            await self._take(RUNNING)
+        """Record that its pod runs."""
+        if not self._is_running:
+            self._is_running = True
+            await self._note(RUNNING)
 
-    async def given_up(self) -> None:
-        """Note that what was started is gone, and that it may be started again."""
-        await self._take(GIVEN_UP)
+    async def abandoned(self) -> None:
+        """Record that the started Job is gone and that the command may be started again."""
+        await self._note(GIVEN_UP)
 
-    async def _take(self, what: str) -> tuple[str, str]:
+    async def _note(self, what: str) -> tuple[str, str]:
         async def note(what: str, mark: str) -> list[str]:
             return [what, mark]
 
         try:
             noted, mark = await self._ctx.step(note, what, self._mark, key=self._next)
         except Interrupted:
-            self.refused = True
+            self.lease_lost = True
             raise
         self._next += 1
         return noted, mark

@@ -1,4 +1,4 @@
-"""What an operator can set of commands, by the names their document gives."""
+"""The operator's settings for commands, under the names of the original API."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ RUNNERS = ("local", "kubernetes")
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """The comments are the reference; each field's name in the environment stands beside it."""
+    """Where and how long commands run; each field is named after its environment variable."""
 
-    # EXEC_ASYNC: whether an execution is answered at once, unless the request says otherwise.
+    # EXEC_ASYNC: whether an execution responds at once, unless the request says otherwise.
     is_async: bool = False
-    # EXEC_RUNNER: where commands run, on the worker's machine or in a Kubernetes cluster.
+    # EXEC_RUNNER: where commands run: on the worker's machine or in a Kubernetes cluster.
     runner: str = "local"
-    # EXEC_POLICY_FILE: which commands may be run; empty: see running/policy.py.
+    # EXEC_POLICY_FILE: the command policy; empty: the default rules, see runners/policy.py.
     policy_file: Path | None = None
-    # K8S_ACTIVE_DEADLINE_SECONDS: how long a command may run that is waited for.
+    # K8S_ACTIVE_DEADLINE_SECONDS: time limit of a synchronous command.
     sync_seconds: int = 15
-    # EXEC_MAX_POLL_DURATION_SECONDS: how long one may run that is not.
+    # EXEC_MAX_POLL_DURATION_SECONDS: time limit of an asynchronous command.
     async_seconds: int = 300
-    # EXEC_RETENTION_HOURS: how long an execution is kept once it has ended.
+    # EXEC_RETENTION_HOURS: how long a finished execution is kept.
     retention_hours: int = 168
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> TaskSettings:
-        """Read them; raises ConfigurationError with the name of what is wrong."""
+        """Read the settings; raise ConfigurationError naming the invalid one."""
         runner = environment.get("EXEC_RUNNER", "").strip() or cls.runner
         if runner not in RUNNERS:
-            raise ConfigurationError(f"EXEC_RUNNER is one of {', '.join(RUNNERS)}, not {runner!r}")
+            raise ConfigurationError(
+                f"EXEC_RUNNER must be one of {', '.join(RUNNERS)}, not {runner!r}"
+            )
         policy = environment.get("EXEC_POLICY_FILE", "").strip()
         return cls(
             is_async=flag(environment, "EXEC_ASYNC", default=False),

@@ -1,4 +1,4 @@
-"""The surface itself: kinds, calls, words."""
+"""The tasks surface: its kind, endpoints and errors."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from coatcheck.logs import correlation_id
 from coatcheck.sandbox import SandboxBackend, SandboxLimits, detect_sandbox, reject_exposed_files
 from coatcheck.settings import Settings
 from coatcheck.surfaces.tasks.constants import KIND, QUEUE
-from coatcheck.surfaces.tasks.execution import handler_with
+from coatcheck.surfaces.tasks.execution import make_handler
 from coatcheck.surfaces.tasks.handlers import SURFACE, TaskHandlers
 from coatcheck.surfaces.tasks.routes import endpoints_for
 from coatcheck.surfaces.tasks.runners import CommandPolicy, CommandRunner, LocalRunner
-from coatcheck.surfaces.tasks.runners.folder import remove_leftovers
+from coatcheck.surfaces.tasks.runners.scratch_folder import remove_leftovers
 from coatcheck.surfaces.tasks.settings import TaskSettings
 
-# Beyond what the command itself may take: to begin, to be ended, to be written down.
-SPARE_S = 60
-# In a cluster a try that could not begin, or was taken away, is made again.
-TRIES_IN_A_CLUSTER = 4
+# Beyond the command's own time limit: to start it, to end it, to record it.
+OVERHEAD_S = 60
+# In a cluster, a command that could not start or was evicted is retried.
+CLUSTER_ATTEMPTS = 4
 
 
 class TaskSurface(Surface):
@@ -41,27 +41,27 @@ class TaskSurface(Surface):
         self._environment = os.environ if environment is None else environment
         self.settings = TaskSettings.read(self._environment)
         is_local = self.settings.runner == "local"
-        walled = not is_local or detect_sandbox().backend is not SandboxBackend.RLIMITS
-        self._policy = CommandPolicy(self.settings.policy_file, sandboxed=walled)
+        sandboxed = not is_local or detect_sandbox().backend is not SandboxBackend.RLIMITS
+        self._policy = CommandPolicy(self.settings.policy_file, sandboxed=sandboxed)
         self.endpoints = endpoints_for(TaskHandlers(self.settings, self._policy))
 
     def declare(self, app: App) -> None:
         """Declare the kind that runs commands."""
         settings = self.settings
         is_local = settings.runner == "local"
-        kept = settings.retention_hours * 3600
+        retention_s = settings.retention_hours * 3600
         app.job(
             KIND,
-            retries=0 if is_local else TRIES_IN_A_CLUSTER - 1,
-            timeout=max(settings.sync_seconds, settings.async_seconds) + SPARE_S,
+            retries=0 if is_local else CLUSTER_ATTEMPTS - 1,
+            timeout=max(settings.sync_seconds, settings.async_seconds) + OVERHEAD_S,
             on_lost="fail" if is_local else "requeue",
             queue=QUEUE,
-            keep_succeeded=kept,
-            keep_failed=kept,
-        )(handler_with(self._runner, self._policy, elsewhere=not is_local))
+            keep_succeeded=retention_s,
+            keep_failed=retention_s,
+        )(make_handler(self._runner, self._policy, remote=not is_local))
 
     def configure(self, settings: Settings) -> None:
-        """Refuse to run commands that could read the server's own files."""
+        """Raise if commands could read the server's own files."""
         if self.settings.runner == "local":
             reject_exposed_files(settings)
 
@@ -75,15 +75,17 @@ class TaskSurface(Surface):
 
         return KubernetesRunner(KubernetesSettings.read(self._environment))
 
-    async def sweep(self, engine: Engine) -> None:  # noqa: ARG002 - it is about this machine
-        """Remove the folders of commands whose worker was killed with all it had started."""
+    async def sweep(self, engine: Engine) -> None:  # noqa: ARG002
+        """Delete scratch folders of killed workers."""
         if self.settings.runner == "local":
             await asyncio.to_thread(remove_leftovers)
 
     def format_error(self, refusal: ErrorResponse, path: str) -> Response:
-        """Write a refusal as the document's errors are written; bad input is 400."""
+        """Serialize an error in the surface's format; invalid input becomes 400, and 410 becomes
+        404.
+        """
         status = {422: 400, 410: 404}.get(refusal.status, refusal.status)
-        said = {
+        body = {
             "timestamp": to_rfc3339(SystemClock().now()),
             "status": status,
             "error": HTTPStatus(status).phrase,
@@ -91,4 +93,4 @@ class TaskSurface(Surface):
             "path": path,
             "correlationId": correlation_id.get(),
         }
-        return JSONResponse(said, status, refusal.headers)
+        return JSONResponse(body, status, refusal.headers)

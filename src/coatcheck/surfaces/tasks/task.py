@@ -1,4 +1,4 @@
-"""Task definitions: what can be run, by name. They are records, each tenant's apart."""
+"""Task definitions: named commands, stored as records of a tenant."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from coatcheck.surfaces.tasks.runners import InvalidCommand, check_arguments, re
 
 COLLECTION = "tasks"
 # The largest page of tasks is a megabyte and a half.
-LARGEST_TASK = 16 * 1024
+MAX_TASK_BYTES = 16 * 1024
 PAGE, MAX_PAGE = 10, 100
 LAST_PAGE = 100_000
-_READ_AT_ONCE = 200
+_READ_BATCH = 200
 # A task's id is part of paths, and of labels on its executions.
 ID = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
 
 
 class Task(RequestModel):
-    """A command under a name."""
+    """A named command."""
 
     id: str = Field(default_factory=lambda: f"task-{secrets.token_hex(4)}", pattern=ID)
     name: str = Field(min_length=1, max_length=200)
     owner: str = Field(default="", max_length=200)
-    # A line that a person typed, or a program and its arguments; `args` are added to either.
+    # A typed command line, or a program and its arguments; `args` are appended to either.
     command: str | list[str]
     args: list[str] = Field(default_factory=list)
 
     def argv(self) -> tuple[str, ...]:
-        """Return what is run; raises InvalidCommand."""
+        """Return the argv to run; raise InvalidCommand if it is invalid."""
         first = (
             read_command_line(self.command)
             if isinstance(self.command, str)
@@ -51,12 +51,12 @@ class Task(RequestModel):
 
 
 def read_task(body: Any) -> Task:
-    """Read a task; raises InvalidPayload with a pointer to each problem."""
+    """Parse a task; raise InvalidPayload with a pointer to each problem."""
     return validate_model(body, Task, "a task")
 
 
 def task_view(record: Record, executions: list[dict[str, Any]]) -> dict[str, Any]:
-    """Write a task and its executions."""
+    """Return a task and its executions as JSON."""
     task = Task.model_validate_json(record.value)
     return {
         **task.model_dump(),
@@ -71,7 +71,7 @@ def name_of(record: Record) -> str:
 
 
 def page_view(tasks: list[dict[str, Any]], number: int, size: int, total: int) -> dict[str, Any]:
-    """Write a page of tasks, as Spring writes one."""
+    """Return a page of tasks as JSON, in Spring's format."""
     pages = -(-total // size)
     return {
         "content": tasks,
@@ -84,15 +84,15 @@ def page_view(tasks: list[dict[str, Any]], number: int, size: int, total: int) -
 
 
 async def put_task(engine: Engine, tenant: str, task: Task, actor: str) -> Record:
-    """Write a task, over the one that has its id; raises InvalidCommand, QuotaExceeded."""
+    """Create or replace a task; raise InvalidCommand or QuotaExceeded."""
     store, now = engine.store, engine.clock.now()
     value = task.model_dump_json()
-    if len(value.encode()) > LARGEST_TASK:
-        raise InvalidCommand(f"the task is larger than {LARGEST_TASK} bytes")
-    there = await store.records.get_record(tenant, COLLECTION, task.id, now)
+    if len(value.encode()) > MAX_TASK_BYTES:
+        raise InvalidCommand(f"the task is larger than {MAX_TASK_BYTES} bytes")
+    existing = await store.records.get_record(tenant, COLLECTION, task.id, now)
     entry = audited(engine.new_id(), actor, Action.CREATE_TASK, task.id, tenant)
-    if there is not None:
-        before = Task.model_validate_json(there.value)
+    if existing is not None:
+        before = Task.model_validate_json(existing.value)
         changed = changed_fields(before, task, Task.model_fields)
         entry = audited(
             engine.new_id(), actor, Action.UPDATE_TASK, task.id, tenant, changed=changed
@@ -102,14 +102,14 @@ async def put_task(engine: Engine, tenant: str, task: Task, actor: str) -> Recor
 
 
 async def delete_task(engine: Engine, tenant: str, task_id: str, actor: str) -> None:
-    """Delete a task; raises NotFound."""
+    """Delete a task; raise NotFound if it does not exist."""
     entry = audited(engine.new_id(), actor, Action.DELETE_TASK, task_id, tenant)
     if not await engine.store.records.delete_record(tenant, COLLECTION, task_id, audit=entry):
         raise NotFound(f"there is no task {task_id!r}")
 
 
 async def get_task(store: Store, tenant: str, task_id: str, now: int) -> Record:
-    """Read a task; raises NotFound."""
+    """Return a task; raise NotFound if it does not exist."""
     found = await store.records.get_record(tenant, COLLECTION, task_id, now)
     if found is None:
         raise NotFound(f"there is no task {task_id!r}")
@@ -117,9 +117,9 @@ async def get_task(store: Store, tenant: str, task_id: str, now: int) -> Record:
 
 
 async def all_tasks(store: Store, tenant: str, now: int) -> AsyncIterator[Record]:
-    """Iterate over a tenant's tasks, by their ids."""
+    """Iterate over a tenant's tasks, by id."""
     after = ""
-    while page := await store.records.list_records(tenant, COLLECTION, now, after, _READ_AT_ONCE):
+    while page := await store.records.list_records(tenant, COLLECTION, now, after, _READ_BATCH):
         for record in page:
             yield record
         after = page[-1].key

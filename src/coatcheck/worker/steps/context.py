@@ -195,6 +195,16 @@ class Context:
         """
         return self._interrupt in (Interrupt.DRAIN, Interrupt.LOST)
 
+    @property
+    def goes_on_elsewhere(self) -> bool:
+        """The old name of `continues_elsewhere`. Deprecated."""
+        warnings.warn(
+            "ctx.goes_on_elsewhere is deprecated; use ctx.continues_elsewhere",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.continues_elsewhere
+
     def progress(
         self, done: float, total: float | None = None, message: str | None = None
     ) -> Awaitable[None]:

@@ -1,4 +1,4 @@
-"""Embedding by an endpoint: what is asked, and what its answers mean for a job."""
+"""Embedding by an endpoint: its requests, and what its responses mean for a job."""
 
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -11,15 +11,15 @@ import xllamacpp
 from coatcheck.errors import Fail, Retry
 from coatcheck.surfaces.ingest.embedding.base import (
     Embedder,
-    EmbedderRefused,
+    EmbedderRejected,
     EmbedderUnreachable,
-    as_signals,
+    embedder_errors_as_signals,
 )
 from coatcheck.surfaces.ingest.embedding.open import open_embedder
 from coatcheck.surfaces.ingest.embedding.settings import EmbeddingSettings
 from tests.surfaces.foreman.tiny_model import write_tiny_model
 
-from .serving import MODEL, Endpoint, endpoint, vector_of
+from .embedding_endpoint import MODEL, Endpoint, endpoint, vector_of
 
 pytestmark = pytest.mark.anyio
 PATHS = {"ollama": "/api/embed", "openai": "/v1/embeddings"}
@@ -37,15 +37,15 @@ def served() -> Iterator[Endpoint]:
 
 
 @pytest.fixture(params=["ollama", "openai"])
-def speaks(request: pytest.FixtureRequest) -> str:
+def api(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def embedder_for(speaks: str, url: str, model: str = MODEL, key: str = "") -> Embedder:
+def embedder_for(api: str, url: str, model: str = MODEL, key: str = "") -> Embedder:
     return open_embedder(
         EmbeddingSettings.read(
             {
-                "INGEST_EMBEDDER": speaks,
+                "INGEST_EMBEDDER": api,
                 "INGEST_EMBED_URL": url,
                 "INGEST_EMBED_MODEL": model,
                 "INGEST_EMBED_KEY": key,
@@ -55,49 +55,45 @@ def embedder_for(speaks: str, url: str, model: str = MODEL, key: str = "") -> Em
 
 
 @pytest.fixture
-async def embedder(speaks: str, served: Endpoint) -> AsyncIterator[Embedder]:
-    embedder = embedder_for(speaks, f"{served.url}/")
+async def embedder(api: str, served: Endpoint) -> AsyncIterator[Embedder]:
+    embedder = embedder_for(api, f"{served.url}/")
     yield embedder
     await embedder.close()
 
 
-async def test_a_vector_for_each_text_in_their_order(
-    embedder: Embedder, served: Endpoint, speaks: str
-) -> None:
+async def test_texts_are_embedded_in_order(embedder: Embedder, served: Endpoint, api: str) -> None:
     texts = ["a banana", "b", "Ünïcode 🎉"]
     vectors = await embedder.embed_passages(texts)
     assert vectors.dtype == np.float32
     assert vectors.tolist() == [vector_of(text) for text in texts]
-    assert served.asked == [(PATHS[speaks], {"model": MODEL, "input": texts})]
+    assert served.asked == [(PATHS[api], {"model": MODEL, "input": texts})]
     assert (await embedder.embed_query("b")).tolist() == vector_of("b")
-    assert embedder.name == f"{speaks}:{MODEL}"
+    assert embedder.name == f"{api}:{MODEL}"
     assert served.authorization == [None, None]
 
 
-async def test_it_is_asked_once_how_long_its_vectors_are(
-    embedder: Embedder, served: Endpoint
-) -> None:
+async def test_dimensions_are_requested_once(embedder: Embedder, served: Endpoint) -> None:
     assert [await embedder.dimensions() for _ in range(3)] == [4, 4, 4]
     assert len(served.asked) == 1
     assert (await embedder.embed_passages([])).shape == (0, 4)
     assert len(served.asked) == 1
 
 
-async def test_the_key_may_be_kept_in_a_file(served: Endpoint, speaks: str, tmp_path: Path) -> None:
+async def test_key_can_be_a_file_reference(served: Endpoint, api: str, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("s3cret\n")
     file.chmod(0o600)
-    embedder = embedder_for(speaks, served.url, key=f"file:{file}")
+    embedder = embedder_for(api, served.url, key=f"file:{file}")
     await embedder.embed_query("x")
     await embedder.close()
     assert served.authorization == ["Bearer s3cret"]
 
 
-async def test_a_model_that_is_not_there_fails_the_job(served: Endpoint, speaks: str) -> None:
-    embedder = embedder_for(speaks, served.url, model="missing")
-    with pytest.raises(EmbedderRefused, match='model "missing" not found, try pulling it first'):
+async def test_missing_model_fails_the_job(served: Endpoint, api: str) -> None:
+    embedder = embedder_for(api, served.url, model="missing")
+    with pytest.raises(EmbedderRejected, match='model "missing" not found, try pulling it first'):
         await embedder.embed_query("text of a user")
-    with pytest.raises(Fail) as failed, as_signals():
+    with pytest.raises(Fail) as failed, embedder_errors_as_signals():
         await embedder.embed_passages(["text of a user"])
     assert failed.value.code == "embedder-refused"
     assert "text of a user" not in failed.value.message
@@ -105,13 +101,13 @@ async def test_a_model_that_is_not_there_fails_the_job(served: Endpoint, speaks:
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
-async def test_trouble_that_may_pass_is_tried_later(
+async def test_transient_errors_are_retried(
     embedder: Embedder, served: Endpoint, status: int
 ) -> None:
     served.instead = status, b'{"error": "busy"}'
     with pytest.raises(EmbedderUnreachable, match=f"{status} busy"):
         await embedder.embed_query("x")
-    with pytest.raises(Retry) as asked, as_signals():
+    with pytest.raises(Retry) as asked, embedder_errors_as_signals():
         await embedder.embed_passages(["x"])
     assert not asked.value.counts
     served.instead = None
@@ -119,9 +115,11 @@ async def test_trouble_that_may_pass_is_tried_later(
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 302])
-async def test_other_answers_are_no(embedder: Embedder, served: Endpoint, status: int) -> None:
+async def test_other_statuses_fail_the_job(
+    embedder: Embedder, served: Endpoint, status: int
+) -> None:
     served.instead = status, b"<html>no</html>"
-    with pytest.raises(EmbedderRefused, match=str(status)):
+    with pytest.raises(EmbedderRejected, match=str(status)):
         await embedder.embed_query("x")
 
 
@@ -139,26 +137,26 @@ async def test_other_answers_are_no(embedder: Embedder, served: Endpoint, status
         b'{"embeddings": 7, "data": 7}',
     ],
 )
-async def test_what_has_no_vectors_is_no_embedder(
+async def test_response_without_vectors_fails_the_job(
     embedder: Embedder, served: Endpoint, content: bytes
 ) -> None:
     served.instead = 200, content
-    with pytest.raises(EmbedderRefused, match="gives no vectors"):
+    with pytest.raises(EmbedderRejected, match="has no vectors"):
         await embedder.embed_query("x")
 
 
-async def test_nobody_there_is_tried_later_and_no_password_is_shown(speaks: str) -> None:
+async def test_connection_error_is_retried_and_hides_the_password(api: str) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound and not listening: refused
+        taken.bind(("127.0.0.1", 0))  # bound but not listening, so connections are refused
         port = taken.getsockname()[1]
-        embedder = embedder_for(speaks, f"http://user:hunter2@127.0.0.1:{port}")
+        embedder = embedder_for(api, f"http://user:hunter2@127.0.0.1:{port}")
         with pytest.raises(EmbedderUnreachable, match="ConnectError") as unreachable:
             await embedder.embed_query("x")
         await embedder.close()
     assert "hunter2" not in str(unreachable.value)
 
 
-async def test_a_real_llama_cpp_is_understood(tmp_path: Path) -> None:
+async def test_real_llama_cpp_server_works(tmp_path: Path) -> None:
     file = tmp_path / "tiny.gguf"
     write_tiny_model(file)
     params = xllamacpp.CommonParams()

@@ -1,4 +1,4 @@
-"""The model that is installed with us: it is the published one, and it finds by meaning."""
+"""The offline model: its files are the published ones, and it finds texts by meaning."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from coatcheck.surfaces.ingest.embedding.offline import OfflineEmbedder
 from coatcheck.surfaces.ingest.embedding.open import open_embedder
 from coatcheck.surfaces.ingest.embedding.settings import EmbeddingSettings
 from coatcheck.surfaces.ingest.embedding.weights import installed_weights
-from coatcheck.surfaces.ingest.embedding.wordpiece import WordPieces
+from coatcheck.surfaces.ingest.embedding.wordpiece import WordPieceTokenizer
 
 pytestmark = pytest.mark.anyio
 
@@ -32,8 +32,8 @@ async def embedder() -> AsyncIterator[OfflineEmbedder]:
     await embedder.close()
 
 
-async def test_its_vectors_are_those_its_authors_published(embedder: OfflineEmbedder) -> None:
-    # The three sentences, and how alike they are, of the documentation of sentence-transformers.
+async def test_vectors_match_the_published_ones(embedder: OfflineEmbedder) -> None:
+    # The three sentences and their similarities in the documentation of sentence-transformers.
     vectors = await embedder.embed_passages(
         ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
     )
@@ -42,7 +42,7 @@ async def test_its_vectors_are_those_its_authors_published(embedder: OfflineEmbe
     np.testing.assert_allclose(vectors @ vectors.T, expected, atol=2e-4)
 
 
-async def test_a_text_has_one_vector_whoever_is_beside_it(embedder: OfflineEmbedder) -> None:
+async def test_vector_does_not_depend_on_the_batch(embedder: OfflineEmbedder) -> None:
     text = "A passage about bees."
     alone = await embedder.embed_query(text)
     among = await embedder.embed_passages(["x " * 300, text, ""])
@@ -51,7 +51,7 @@ async def test_a_text_has_one_vector_whoever_is_beside_it(embedder: OfflineEmbed
     assert (await embedder.embed_passages([])).shape == (0, 384)
 
 
-async def test_the_end_of_a_long_text_counts(embedder: OfflineEmbedder) -> None:
+async def test_end_of_a_long_text_affects_the_vector(embedder: OfflineEmbedder) -> None:
     filler = "The committee met and talked about the budget. " * 40
     about = await embedder.embed_query("penguins in Antarctica")
     without, with_it = await embedder.embed_passages(
@@ -60,25 +60,25 @@ async def test_the_end_of_a_long_text_counts(embedder: OfflineEmbedder) -> None:
     assert with_it @ about > without @ about + 0.05
 
 
-async def test_many_can_ask_at_once(embedder: OfflineEmbedder) -> None:
+async def test_concurrent_queries(embedder: OfflineEmbedder) -> None:
     both = await asyncio.gather(*(embedder.embed_query(f"text {n % 2}") for n in range(8)))
     for number, vector in enumerate(both):
         np.testing.assert_allclose(vector, both[number % 2], atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "vocab.txt"])
-def test_other_files_than_the_published_are_refused(tmp_path: Path, name: str) -> None:
+def test_altered_model_files_are_rejected(tmp_path: Path, name: str) -> None:
     for file in ("model.safetensors", "vocab.txt"):
         (tmp_path / file).symlink_to(installed_weights() / file)
     (tmp_path / name).unlink()
     with pytest.raises(ConfigurationError, match="cannot be read"):
         MiniLM.load(tmp_path)
     (tmp_path / name).write_bytes(b"something else")
-    with pytest.raises(ConfigurationError, match=f"{name} is not the one that was published"):
+    with pytest.raises(ConfigurationError, match=f"{name} is not the published file"):
         MiniLM.load(tmp_path)
 
 
-def test_headings_are_embedded_above_their_passage() -> None:
+def test_headings_are_embedded_before_their_passage() -> None:
     assert passage_text("It runs.", ("Pumps", "At night")) == "Pumps > At night\nIt runs."
     assert passage_text("It runs.", ()) == "It runs."
 
@@ -95,7 +95,7 @@ def test_headings_are_embedded_above_their_passage() -> None:
         ("", []),
     ],
 )
-def test_texts_are_read_in_pieces(text: str, pieces: list[str]) -> None:
+def test_texts_are_split_into_word_pieces(text: str, pieces: list[str]) -> None:
     vocabulary = (installed_weights() / "vocab.txt").read_text(encoding="utf-8").split("\n")
-    numbers = WordPieces(vocabulary).numbers(text)
+    numbers = WordPieceTokenizer(vocabulary).token_ids(text)
     assert [vocabulary[number] for number in numbers] == pieces

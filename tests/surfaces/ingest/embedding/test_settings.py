@@ -1,4 +1,4 @@
-"""What an operator can set of embedding."""
+"""The operator's settings for embedding."""
 
 import pytest
 
@@ -10,7 +10,7 @@ def test_offline_is_the_default() -> None:
     assert EmbeddingSettings.read({}) == EmbeddingSettings("offline", "", "", "")
 
 
-def test_an_ollama_is_where_it_is_by_default() -> None:
+def test_ollama_has_a_default_url() -> None:
     settings = EmbeddingSettings.read(
         {"INGEST_EMBEDDER": "Ollama", "INGEST_EMBED_MODEL": "nomic-embed-text"}
     )
@@ -20,7 +20,7 @@ def test_an_ollama_is_where_it_is_by_default() -> None:
 @pytest.mark.parametrize(
     ("environment", "named"),
     [
-        ({"INGEST_EMBEDDER": "magic"}, "INGEST_EMBEDDER is offline, ollama, openai"),
+        ({"INGEST_EMBEDDER": "magic"}, "INGEST_EMBEDDER must be one of offline, ollama, openai"),
         ({"INGEST_EMBEDDER": "ollama"}, "INGEST_EMBED_MODEL"),
         ({"INGEST_EMBEDDER": "openai", "INGEST_EMBED_MODEL": "m"}, "INGEST_EMBED_URL"),
         (
@@ -35,13 +35,13 @@ def test_an_ollama_is_where_it_is_by_default() -> None:
         ({"INGEST_EMBED_MODEL": "m"}, "INGEST_EMBEDDER"),
     ],
 )
-def test_what_is_wrong_is_named(environment: dict[str, str], named: str) -> None:
+def test_error_names_the_invalid_setting(environment: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigurationError, match=named) as wrong:
         EmbeddingSettings.read(environment)
     assert "hunter2" not in str(wrong.value)
 
 
-def test_the_key_is_not_shown() -> None:
+def test_key_is_hidden_in_repr() -> None:
     settings = EmbeddingSettings("openai", "http://host", "m", "s3cret")
     assert "s3cret" not in repr(settings)
     assert settings.secret == "s3cret"

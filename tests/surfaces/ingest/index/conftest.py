@@ -1,4 +1,4 @@
-"""One index for each store, and every test of the suite on both."""
+"""One index for each store; every test of the suite runs on both."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class Place:
-    """Where an index is; it can be opened any number of times."""
+class IndexLocation:
+    """The location of an index, which can be opened any number of times."""
 
     def __init__(self, file: Path | None, dsn: str, schema: str) -> None:
         self.file = file
@@ -46,26 +46,26 @@ class Place:
 
     def settings(self) -> dict[str, str]:
         if self.file is not None:
-            # The index is found beside the file of the jobs.
+            # The index is found next to the job database.
             jobs = self.file.with_name(self.file.name.removesuffix("-search.db") + ".db")
             return {"database": f"sqlite:///{jobs}", "schema": "coatcheck"}
         return {"database": self.dsn, "schema": self.schema}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+def location(request: pytest.FixtureRequest) -> Iterator[IndexLocation]:
     if request.param == "sqlite":
         with tempfile.TemporaryDirectory(prefix="index-") as folder:
-            yield Place(Path(folder) / "jobs-search.db", "", "")
+            yield IndexLocation(Path(folder) / "jobs-search.db", "", "")
         return
     dsn = request.getfixturevalue("dsn")
     schema = f"search_{new_id().lower()}"
-    yield Place(None, dsn, schema)
+    yield IndexLocation(None, dsn, schema)
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
 
 
 @pytest.fixture
-async def library(place: Place) -> AsyncIterator[Library]:
-    async with place.library() as library:
+async def library(location: IndexLocation) -> AsyncIterator[Library]:
+    async with location.library() as library:
         yield library

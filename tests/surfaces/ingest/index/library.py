@@ -1,6 +1,6 @@
-"""Putting documents into an index, and finding them: what the tests of the suite do all the time.
+"""Helpers that put documents into an index and search it.
 
-The vector of a text is made of its own words, so that texts with the same words are near.
+The vector of a text depends only on its words, so texts with the same words are near each other.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coatcheck.ids import UlidGenerator
+from coatcheck.surfaces.ingest.document import Chunk
 from coatcheck.surfaces.ingest.index.base import (
     Index,
     Mode,
@@ -20,7 +21,6 @@ from coatcheck.surfaces.ingest.index.base import (
     SearchHit,
     document_id,
 )
-from coatcheck.surfaces.ingest.stages import Chunk
 
 DIMENSIONS = 24
 EMBEDDER = "words-of-tests"
@@ -37,7 +37,7 @@ def vector_of(text: str) -> NDArray[np.float32]:
     return total
 
 
-def vectors_of(texts: Sequence[str]) -> NDArray[np.float32]:
+def document_vectors(texts: Sequence[str]) -> NDArray[np.float32]:
     return np.array([vector_of(text) for text in texts], dtype=np.float32).reshape(
         len(texts), DIMENSIONS
     )
@@ -51,7 +51,7 @@ def chunks_of(texts: Sequence[str], first: int = 0) -> list[Chunk]:
 
 
 class Library:
-    """An index with the few calls that a test makes."""
+    """An index with shortcuts for tests."""
 
     def __init__(self, index: Index) -> None:
         self.index = index
@@ -72,7 +72,7 @@ class Library:
             document_id(tenant, collection, name),
             version,
             chunks_of(texts, first),
-            vectors_of(texts),
+            document_vectors(texts),
             now,
         )
 

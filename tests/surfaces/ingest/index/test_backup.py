@@ -1,4 +1,4 @@
-"""`coatcheck backup` takes the search index along, also while it is in use."""
+"""`coatcheck backup` includes the search index, even while it is in use."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from .library import Library
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_copy_is_searched_like_the_original(tmp_path: Path) -> None:
+async def test_backup_is_searchable(tmp_path: Path) -> None:
     jobs, copy = tmp_path / "jobs.db", tmp_path / "copy.db"
     store = SQLiteStore(jobs)
     await store.open()
@@ -25,7 +25,7 @@ async def test_a_copy_is_searched_like_the_original(tmp_path: Path) -> None:
         refused = run_to_end(*command, folder=tmp_path)
         assert "never overwrites" in refused.stderr
         assert refused.returncode != 0
-        assert not copy.exists(), "all or none"
+        assert not copy.exists(), "a backup is complete or absent"
         (tmp_path / "copy-search.db").unlink()
         copied = run_to_end(*command, folder=tmp_path)
         assert (copied.returncode, copied.stderr) == (0, "")

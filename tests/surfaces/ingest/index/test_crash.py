@@ -1,4 +1,4 @@
-"""SIGKILL between staging and publishing, and in the midst of it."""
+"""SIGKILL between staging and publishing, and during publishing."""
 
 import asyncio
 import json
@@ -10,19 +10,19 @@ import pytest
 
 from coatcheck.surfaces.ingest.index.base import Mode, document_id
 
-from .conftest import Place
+from .conftest import IndexLocation
 from .library import new_version
 
 pytestmark = pytest.mark.anyio
 DOCUMENT = document_id("ann", "docs", "a")
 
 
-async def start(place: Place, version: str, what: str) -> asyncio.subprocess.Process:
+async def start(location: IndexLocation, version: str, what: str) -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "tests.surfaces.ingest.index.dying",
-        json.dumps(place.settings()),
+        "tests.surfaces.ingest.index.killed_publisher",
+        json.dumps(location.settings()),
         version,
         what,
         stdout=PIPE,
@@ -38,11 +38,11 @@ async def kill(process: asyncio.subprocess.Process) -> None:
 
 
 # I03, I04
-async def test_what_was_staged_before_a_crash_is_published_after_it(place: Place) -> None:
-    async with place.library() as library:
+async def test_staged_passages_survive_a_crash(location: IndexLocation) -> None:
+    async with location.library() as library:
         await library.put("a", "old part")
         version = new_version()
-        await kill(await start(place, version, "wait"))
+        await kill(await start(location, version, "wait"))
         assert await library.index.staged("ann", DOCUMENT, version) == set(range(300))
         for mode in Mode:
             assert {each.text for each in await library.search("part", mode)} == {"old part"}
@@ -51,12 +51,12 @@ async def test_what_was_staged_before_a_crash_is_published_after_it(place: Place
 
 
 # I03
-async def test_a_crash_while_it_publishes_leaves_the_old_or_the_new(place: Place) -> None:
-    async with place.library() as library:
+async def test_crash_while_publishing_leaves_one_whole_version(location: IndexLocation) -> None:
+    async with location.library() as library:
         await library.put("a", "old part")
         for pause in (0.0, 0.01, 0.03, 0.08):
             version = new_version()
-            process = await start(place, version, "publish")
+            process = await start(location, version, "publish")
             until = time.monotonic() + pause
             while time.monotonic() < until:
                 await library.search("part", Mode.HYBRID, k=100)

@@ -1,4 +1,4 @@
-"""Documents come, change and go, and who searches sees nothing in between."""
+"""Documents are published, replaced and deleted, and a search never sees an intermediate state."""
 
 import asyncio
 
@@ -13,25 +13,25 @@ from coatcheck.surfaces.ingest.index.base import (
     check_embedder,
     document_id,
 )
-from coatcheck.surfaces.ingest.index.staged import passage_key
+from coatcheck.surfaces.ingest.index.passages import passage_key
 
-from .conftest import Place
+from .conftest import IndexLocation
 from .library import (
     DIMENSIONS,
     EMBEDDER,
     T0,
     Library,
     chunks_of,
+    document_vectors,
     new_version,
     vector_of,
-    vectors_of,
 )
 
 pytestmark = pytest.mark.anyio
 EVERY_MODE = list(Mode)
 
 
-async def test_a_document_is_found_as_it_was_put_in(library: Library) -> None:
+async def test_published_document_is_found(library: Library) -> None:
     document = await library.put("river.txt", "the river floods", "a dam holds", now=T0 + 5)
     [found, *_] = await library.search("dam", Mode.HYBRID)
     assert (found.text, found.ordinal, found.start, found.end) == ("a dam holds", 1, 10, 21)
@@ -48,12 +48,12 @@ async def test_a_document_is_found_as_it_was_put_in(library: Library) -> None:
     assert (collection.embedder, collection.dimensions) == (EMBEDDER, DIMENSIONS)
 
 
-async def test_headings_are_found_and_kept_apart_from_the_text(library: Library) -> None:
+async def test_headings_are_searchable_but_not_part_of_the_text(library: Library) -> None:
     chunk = chunks_of(["the pump runs at night"])[0]
     chunk = chunk.model_copy(update={"headings": ("Maintenance", "Köhler units"), "page": 3})
     version = new_version()
     await library.index.stage(
-        "ann", document_id("ann", "docs", "m"), version, [chunk], vectors_of(["x"]), T0
+        "ann", document_id("ann", "docs", "m"), version, [chunk], document_vectors(["x"]), T0
     )
     await library.publish("m", 1, version)
     [found] = await library.search("kohler")
@@ -62,14 +62,14 @@ async def test_headings_are_found_and_kept_apart_from_the_text(library: Library)
 
 
 @pytest.mark.parametrize("mode", EVERY_MODE)
-async def test_what_is_staged_is_not_found(library: Library, mode: Mode) -> None:
+async def test_staged_passages_are_not_found(library: Library, mode: Mode) -> None:
     await library.put("old", "apples")
     await library.stage("new", ["apples and pears"], new_version())
     assert await library.names("apples", mode) == {"old"}
     assert await library.index.document("ann", "docs", "new") is None
 
 
-async def test_staging_twice_is_staging_once(library: Library) -> None:
+async def test_staging_is_idempotent(library: Library) -> None:
     version = new_version()
     await library.stage("a", ["one", "two"], version)
     await library.stage("a", ["two again", "three"], version, first=1)
@@ -84,7 +84,7 @@ async def test_staging_twice_is_staging_once(library: Library) -> None:
 
 
 @pytest.mark.parametrize("mode", EVERY_MODE)
-async def test_a_new_version_takes_the_place_of_the_old(library: Library, mode: Mode) -> None:
+async def test_new_version_replaces_the_old_one(library: Library, mode: Mode) -> None:
     await library.put("a", "quartz vein", "quartz seam", metadata={"by": "x"}, now=T0)
     document = await library.put("a", "basalt flow", metadata={"by": "y"}, now=T0 + 9)
     assert {found.text for found in await library.search("quartz basalt", mode)} == {"basalt flow"}
@@ -98,11 +98,11 @@ async def test_a_new_version_takes_the_place_of_the_old(library: Library, mode: 
     )
 
 
-async def test_publishing_again_changes_nothing(library: Library) -> None:
+async def test_publishing_is_idempotent(library: Library) -> None:
     version = new_version()
     await library.stage("a", ["one"], version)
     assert await library.publish("a", 1, version)
-    # The answer was lost, and a step runs again.
+    # The response was lost, and the step runs again.
     await library.stage("a", ["one"], version)
     assert await library.publish("a", 1, version, now=T0 + 7)
     [found] = await library.search("one")
@@ -112,7 +112,7 @@ async def test_publishing_again_changes_nothing(library: Library) -> None:
     assert await library.index.sweep(T0 + 10**9) == 0
 
 
-async def test_the_later_version_wins_whichever_is_published_first(library: Library) -> None:
+async def test_later_version_wins_in_any_order(library: Library) -> None:
     earlier, later = new_version(), new_version()
     await library.stage("a", ["from earlier"], earlier)
     await library.put("a", "from later", version=later)
@@ -122,7 +122,7 @@ async def test_the_later_version_wins_whichever_is_published_first(library: Libr
 
 
 @pytest.mark.parametrize("ordinals", [[], [0, 1], [0, 1, 3], [0, 1, 2, 3]])
-async def test_half_a_document_is_not_published(library: Library, ordinals: list[int]) -> None:
+async def test_incomplete_version_is_not_published(library: Library, ordinals: list[int]) -> None:
     await library.put("a", "the old one")
     version = new_version()
     for ordinal in ordinals:
@@ -132,7 +132,7 @@ async def test_half_a_document_is_not_published(library: Library, ordinals: list
     assert [found.text for found in await library.search("one")] == ["the old one"]
 
 
-async def test_a_document_without_text_is_a_document(library: Library) -> None:
+async def test_document_without_passages_can_be_published(library: Library) -> None:
     await library.put("a", "something")
     document = await library.put("a")
     row = await library.index.document_by_id("ann", document)
@@ -142,7 +142,7 @@ async def test_a_document_without_text_is_a_document(library: Library) -> None:
         assert await library.search("something", mode) == []
 
 
-async def test_who_searches_sees_the_old_version_or_the_new(library: Library) -> None:
+async def test_search_sees_one_whole_version_during_publish(library: Library) -> None:
     versions = [[f"common v{number} p{part}" for part in range(12)] for number in range(12)]
     await library.put("a", *versions[0])
     done = asyncio.Event()
@@ -168,7 +168,7 @@ async def test_who_searches_sees_the_old_version_or_the_new(library: Library) ->
     assert len(seen) > 1
 
 
-async def test_deleted_is_gone_and_its_collection_with_the_last(library: Library) -> None:
+async def test_deleting_the_last_document_deletes_its_collection(library: Library) -> None:
     first = await library.put("a", "sparrow")
     second = await library.put("b", "sparrow hawk")
     assert await library.index.delete("ann", first)
@@ -184,7 +184,7 @@ async def test_deleted_is_gone_and_its_collection_with_the_last(library: Library
     assert await library.names("wren sparrow", Mode.HYBRID) == {"c"}
 
 
-async def test_tenants_are_apart(library: Library) -> None:
+async def test_tenants_are_isolated(library: Library) -> None:
     of_ann = await library.put("a", "secret plans")
     of_bob = await library.put("a", "open plans", tenant="bob")
     assert of_ann != of_bob
@@ -195,10 +195,10 @@ async def test_tenants_are_apart(library: Library) -> None:
             await library.search("plans", mode, tenant="eve")
     assert await library.index.document_by_id("bob", of_ann) is None
     assert not await library.index.delete("bob", of_ann)
-    assert not await library.index.describe("bob", of_ann, {"x": "y"})
+    assert not await library.index.update_metadata("bob", of_ann, {"x": "y"})
     assert await library.index.documents("eve", "docs") == []
     assert await library.index.collections("eve") == []
-    # Nor can one discard or see what another has staged.
+    # A tenant can neither discard nor see staged passages of another.
     version = new_version()
     await library.stage("b", ["more"], version)
     await library.index.discard("bob", document_id("ann", "docs", "b"), version)
@@ -206,7 +206,7 @@ async def test_tenants_are_apart(library: Library) -> None:
     assert await library.publish("b", 1, version)
 
 
-async def test_collections_are_apart(library: Library) -> None:
+async def test_collections_are_isolated(library: Library) -> None:
     await library.put("a", "shared word", collection="one")
     await library.put("a", "shared word again", collection="two")
     for mode in EVERY_MODE:
@@ -215,7 +215,7 @@ async def test_collections_are_apart(library: Library) -> None:
     assert [row.name for row in await library.index.collections("ann")] == ["one", "two"]
 
 
-async def test_a_collection_keeps_to_its_embedder(library: Library) -> None:
+async def test_collection_rejects_another_embedder(library: Library) -> None:
     await library.put("a", "first")
     version = new_version()
     await library.stage("b", ["second"], version)
@@ -233,7 +233,7 @@ async def test_a_collection_keeps_to_its_embedder(library: Library) -> None:
     assert await library.publish("b", 1, version)
 
 
-async def test_vectors_of_another_length_are_refused(library: Library) -> None:
+async def test_vectors_of_another_length_are_rejected(library: Library) -> None:
     version = new_version()
     await library.stage("a", ["text"], version)
     with pytest.raises(InvalidInput, match="do not have 25 dimensions"):
@@ -241,7 +241,7 @@ async def test_vectors_of_another_length_are_refused(library: Library) -> None:
     assert await library.index.collections("ann") == []
 
 
-async def test_sweep_takes_what_was_staged_before_a_time(library: Library) -> None:
+async def test_sweep_deletes_old_staged_passages(library: Library) -> None:
     old, fresh = new_version(), new_version()
     await library.stage("a", ["one", "two"], old, now=T0)
     await library.stage("a", ["three"], fresh, now=T0 + 1000)
@@ -252,14 +252,14 @@ async def test_sweep_takes_what_was_staged_before_a_time(library: Library) -> No
     assert await library.publish("a", 1, fresh)
 
 
-async def test_discarded_is_gone(library: Library) -> None:
+async def test_discard_deletes_staged_passages(library: Library) -> None:
     version = new_version()
     await library.stage("a", ["one"], version)
     await library.index.discard("ann", document_id("ann", "docs", "a"), version)
     assert await library.index.staged("ann", document_id("ann", "docs", "a"), version) == set()
 
 
-async def test_documents_are_listed_by_name_from_one_on(library: Library) -> None:
+async def test_documents_are_listed_by_name_with_a_cursor(library: Library) -> None:
     for name in ("b", "c", "a", "B", "ä"):
         await library.put(name, name)
     first = await library.index.documents("ann", "docs", limit=2)
@@ -268,40 +268,40 @@ async def test_documents_are_listed_by_name_from_one_on(library: Library) -> Non
     assert [row.name for row in rest] == ["b", "c", "ä"]
 
 
-async def test_metadata_can_change_alone(library: Library) -> None:
+async def test_metadata_can_be_updated(library: Library) -> None:
     document = await library.put("a", "text", metadata={"team": "red"})
-    assert await library.index.describe("ann", document, {"team": "blue"})
+    assert await library.index.update_metadata("ann", document, {"team": "blue"})
     assert await library.names("text", only={"team": "red"}) == set()
     [found] = await library.search("text", only={"team": "blue"})
     assert found.metadata == {"team": "blue"}
-    assert not await library.index.describe("ann", "0" * 26, {})
+    assert not await library.index.update_metadata("ann", "0" * 26, {})
 
 
-async def test_it_is_all_there_after_it_was_closed(place: Place) -> None:
-    async with place.library() as library:
+async def test_index_can_be_reopened(location: IndexLocation) -> None:
+    async with location.library() as library:
         await library.put("a", "granite")
         version = new_version()
         await library.stage("b", ["granite too"], version)
-    async with place.library() as library:
+    async with location.library() as library:
         assert await library.names("granite", Mode.HYBRID) == {"a"}
         assert await library.publish("b", 1, version)
         assert await library.names("granite", Mode.HYBRID) == {"a", "b"}
 
 
-async def test_two_can_open_it_for_the_first_time_at_once(place: Place) -> None:
+async def test_concurrent_first_open(location: IndexLocation) -> None:
     async def put(name: str) -> None:
-        async with place.library() as library:
+        async with location.library() as library:
             await library.put(name, "opened")
 
     async with asyncio.TaskGroup() as group:
         for name in "abcd":
             group.create_task(put(name))
-    async with place.library() as library:
+    async with location.library() as library:
         assert await library.names("opened") == set("abcd")
 
 
-async def test_the_vectors_of_a_document_are_known_by_what_was_embedded(library: Library) -> None:
-    texts = ("gneiss and schist", "slate \0 roof", "")  # nothing is embedded of the last
+async def test_document_vectors_are_keyed_by_text_and_headings(library: Library) -> None:
+    texts = ("gneiss and schist", "slate \0 roof", "")  # nothing is embedded for the last one
     document = await library.put("a", *texts)
     await library.put("b", "marble")
     found = await library.index.vectors("ann", document)

@@ -1,6 +1,4 @@
-"""What PostgreSQL alone has: words counted as documents come and go, and plans that convert what is
-asked for once.
-"""
+"""PostgreSQL only: word counts follow the documents, and plans convert parameters once."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ import pytest
 from coatcheck.surfaces.ingest.index.base import document_id
 from coatcheck.surfaces.ingest.index.postgres.schema import IndexStatements, prepare
 
-from .conftest import Place, new_id
+from .conftest import IndexLocation, new_id
 from .library import Library
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +26,7 @@ FULL JOIN (SELECT lexeme AS word, count(*) AS passages
            FROM "{schema}".search_words, unnest(words) GROUP BY lexeme) AS found USING (word)
 WHERE known.passages IS DISTINCT FROM found.passages
 """
-# One document with one passage, before words were apart from texts.
+# One document with one passage, before words were stored apart from texts.
 AS_IT_WAS = """
 WITH collection AS (
   INSERT INTO search_collections (tenant, name, embedder, dimensions, created_at)
@@ -47,22 +45,22 @@ FROM document
 
 
 @pytest.fixture
-def place(dsn: str) -> Iterator[Place]:
+def location(dsn: str) -> Iterator[IndexLocation]:
     schema = f"search_{new_id().lower()}"
-    yield Place(None, dsn, schema)
+    yield IndexLocation(None, dsn, schema)
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
 
 
 @pytest.fixture
-async def connection(place: Place) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(place.dsn)
+async def connection(location: IndexLocation) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(location.dsn)
     yield connection
     await connection.close()
 
 
-async def test_words_are_counted_as_documents_come_change_and_go(
-    place: Place, library: Library, connection: asyncpg.Connection
+async def test_word_counts_follow_the_documents(
+    location: IndexLocation, library: Library, connection: asyncpg.Connection
 ) -> None:
     chance = random.Random(7)
     words = [f"word{number}" for number in range(12)]
@@ -76,55 +74,57 @@ async def test_words_are_counted_as_documents_come_change_and_go(
 
     for first in range(0, 40, 4):
         await asyncio.gather(*(change(number) for number in range(first, first + 4)))
-        assert await connection.fetch(MISCOUNTED.format(schema=place.schema)) == []
-    assert await connection.fetchval(COUNTS.format(schema=place.schema)) > 0
+        assert await connection.fetch(MISCOUNTED.format(schema=location.schema)) == []
+    assert await connection.fetchval(COUNTS.format(schema=location.schema)) > 0
 
 
-async def test_nothing_of_a_deleted_word_stays(
-    place: Place, library: Library, connection: asyncpg.Connection
+async def test_deleted_words_leave_no_counts(
+    location: IndexLocation, library: Library, connection: asyncpg.Connection
 ) -> None:
     await library.put("kept", "granite")
     document = await library.put("gone", "granite and zanzibar", "zanzibar")
     await library.index.delete("ann", document)
-    rows = await connection.fetch(f'SELECT word, passages FROM "{place.schema}".search_word_counts')
+    rows = await connection.fetch(
+        f'SELECT word, passages FROM "{location.schema}".search_word_counts'
+    )
     assert [(word.partition(".")[2], passages) for word, passages in rows] == [("granite", 1)]
 
 
-async def test_an_index_of_the_first_release_is_taken_over(
-    place: Place, connection: asyncpg.Connection
+async def test_index_of_the_first_release_is_migrated(
+    location: IndexLocation, connection: asyncpg.Connection
 ) -> None:
-    await prepare(place.dsn, place.schema)  # the extension, if it is missing
+    await prepare(location.dsn, location.schema)  # creates the extension if it is missing
     extension = await connection.fetchval(
         "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'"
     )
-    sql = IndexStatements(place.schema, extension)
+    sql = IndexStatements(location.schema, extension)
     first, *_ = sql.migrations()
-    await connection.execute(f'DROP SCHEMA "{place.schema}" CASCADE')
-    await connection.execute(f'CREATE SCHEMA "{place.schema}"')
-    await connection.execute(f'SET search_path = "{place.schema}"')
+    await connection.execute(f'DROP SCHEMA "{location.schema}" CASCADE')
+    await connection.execute(f'CREATE SCHEMA "{location.schema}"')
+    await connection.execute(f'SET search_path = "{location.schema}"')
     await connection.execute(
         "CREATE TABLE search_migrations (number integer PRIMARY KEY, name text NOT NULL)"
     )
     await connection.execute("INSERT INTO search_migrations VALUES (1, 'index')")
     await connection.execute(first.sql)
     await connection.execute(AS_IT_WAS, document_id("ann", "docs", "old"))
-    async with place.library() as library:
+    async with location.library() as library:
         await library.put("new", "gneiss roof")
         assert await library.names("gneiss") == {"old", "new"}
-        assert await connection.fetch(MISCOUNTED.format(schema=place.schema)) == []
+        assert await connection.fetch(MISCOUNTED.format(schema=location.schema)) == []
         await library.put("old", "schist")
         assert await library.names("gneiss") == {"new"}
-        assert await connection.fetch(MISCOUNTED.format(schema=place.schema)) == []
+        assert await connection.fetch(MISCOUNTED.format(schema=location.schema)) == []
 
 
-@pytest.mark.parametrize("name", ["by_vectors", "by_signs"])
-async def test_what_is_asked_for_is_converted_once_and_not_for_each_row(
-    place: Place, name: str
+@pytest.mark.parametrize("name", ["search_vectors", "search_signs"])
+async def test_parameters_are_converted_once_and_not_per_row(
+    location: IndexLocation, name: str
 ) -> None:
-    statements = await prepare(place.dsn, place.schema)
-    with psycopg.connect(place.dsn) as connection:
+    statements = await prepare(location.dsn, location.schema)
+    with psycopg.connect(location.dsn) as connection:
         plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, VERBOSE) {getattr(statements, name)}")
         lines = [line.strip() for (line,) in plan]
     keys = [line for line in lines if line.startswith("Sort Key")]
     assert keys
-    assert not [line for line in keys if "real[]" in line], "it is in the plan of each row"
+    assert not [line for line in keys if "real[]" in line], "converted for each row"

@@ -1,4 +1,4 @@
-"""What is found, on both stores alike, whatever is asked."""
+"""Search finds the same passages on both stores."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from coatcheck.errors import InvalidInput
 from coatcheck.surfaces.ingest.index.base import Mode, Query, document_id
 
-from .conftest import Place
+from .conftest import IndexLocation
 from .library import DIMENSIONS, EMBEDDER, T0, Library, chunks_of, new_version, vector_of
 
 pytestmark = pytest.mark.anyio
@@ -29,13 +29,13 @@ PASSAGES = {
     "nothing": "*** --- ***",
 }
 
-# The same passages on every store: this is what both are held to.
+# The expected documents of each query, on both stores.
 ASKED = {
     "cafe": {"cafe"},
     "CAFÉ": {"cafe"},
     "muller": {"cafe"},
     "Senor naive": {"cafe"},
-    "caf": set(),  # no beginnings of words
+    "caf": set(),  # prefixes do not match
     "2024": {"numbers"},
     "2024-117": {"numbers"},
     "3.50": {"numbers"},
@@ -86,32 +86,32 @@ async def filled(library: Library) -> Library:
     return library
 
 
-async def test_words_find_the_same_on_every_store(filled: Library) -> None:
+async def test_word_search_is_the_same_on_both_stores(filled: Library) -> None:
     found = {text: await filled.names(text, k=50) for text in ASKED}
     assert found == ASKED
 
 
 @pytest.mark.parametrize("mode", [Mode.VECTOR, Mode.HYBRID])
-async def test_hostile_texts_never_fail(filled: Library, mode: Mode) -> None:
+async def test_hostile_queries_never_fail(filled: Library, mode: Mode) -> None:
     for text in [*ASKED, "word " * 2000, "x" * 10_000, "'\"\\" * 3000, "的" * 5000]:
         query = Query(text, 5, mode, vector_of(text), EMBEDDER)
         assert len(await filled.index.search("ann", "docs", query)) <= 5
 
 
-async def test_only_so_much_of_a_text_is_looked_at(filled: Library) -> None:
+async def test_query_is_truncated(filled: Library) -> None:
     assert await filled.names("filler " * 2000 + "party") == set()
-    # Words that are there twice count once, so that many fit.
+    # Repeated words count once, so many fit.
     assert await filled.names("filler " * 1000 + "party") == {"emoji"}
 
 
-async def test_texts_that_no_database_takes_keep_their_length(filled: Library) -> None:
+async def test_invalid_characters_are_replaced_one_for_one(filled: Library) -> None:
     [nul] = await filled.search("after")
     assert (nul.text, nul.end - nul.start) == ("before\ufffdafter", len(nul.text))
     [broken] = await filled.search("half")
     assert len(broken.text) == len("broken ? half")
 
 
-async def test_rare_words_count_more_than_common_ones(library: Library) -> None:
+async def test_rare_words_rank_higher_than_common_ones(library: Library) -> None:
     for number in range(30):
         await library.put(f"d{number}", f"the report of the year number{number} about the sales")
     await library.put("z", "a short note on penguins, and much more that is said at some length")
@@ -119,7 +119,7 @@ async def test_rare_words_count_more_than_common_ones(library: Library) -> None:
     assert best.name == "z"
 
 
-async def test_a_passage_with_more_of_the_words_is_better(library: Library) -> None:
+async def test_passage_with_more_query_words_ranks_higher(library: Library) -> None:
     await library.put("one", "copper wire and other goods of the shop")
     await library.put("both", "copper pipe and other goods of the shop")
     await library.put("none", "paper bags")
@@ -128,7 +128,7 @@ async def test_a_passage_with_more_of_the_words_is_better(library: Library) -> N
     assert found[0].score > found[1].score
 
 
-async def test_vectors_find_what_is_near(library: Library) -> None:
+async def test_vector_search_finds_the_nearest(library: Library) -> None:
     for name, text in (("a", "red green"), ("b", "red blue"), ("c", "yellow black")):
         await library.put(name, text)
     found = await library.search("red green", Mode.VECTOR)
@@ -136,8 +136,8 @@ async def test_vectors_find_what_is_near(library: Library) -> None:
     assert len(found) == 3
 
 
-async def test_hybrid_is_both_rankings_by_place(library: Library) -> None:
-    # By words `words` is first and `near` is not there; by vectors it is the other way round.
+async def test_hybrid_search_fuses_both_rankings(library: Library) -> None:
+    # By words `words` is first and `near` is absent; by vectors it is the other way round.
     version = new_version()
     for name, text, meant in (
         ("words", "rare kestrel", "something else"),
@@ -149,9 +149,9 @@ async def test_hybrid_is_both_rankings_by_place(library: Library) -> None:
         await library.index.stage("ann", document, version, chunks_of([text]), vectors, T0)
         await library.publish(name, 1, version)
     by_words = [each.name for each in await library.search("kestrel")]
-    by_vectors = [each.name for each in await library.search("kestrel", Mode.VECTOR)]
+    search_vectors = [each.name for each in await library.search("kestrel", Mode.VECTOR)]
     assert by_words == ["words", "both"]
-    assert by_vectors == ["near", "both", "words"]
+    assert search_vectors == ["near", "both", "words"]
     found = await library.search("kestrel", Mode.HYBRID)
     assert [each.name for each in found] == ["words", "both", "near"]
     expected = {
@@ -163,7 +163,7 @@ async def test_hybrid_is_both_rankings_by_place(library: Library) -> None:
         assert each.score == pytest.approx(expected[each.name], abs=1e-5)
 
 
-async def test_commonplace_words_do_not_outweigh_what_is_near(library: Library) -> None:
+async def test_common_words_do_not_outweigh_near_vectors(library: Library) -> None:
     version = new_version()
     for name, text, meant in (
         ("answer", "enamel is less soluble then", "cavities"),
@@ -185,19 +185,19 @@ async def test_commonplace_words_do_not_outweigh_what_is_near(library: Library) 
 
 
 @pytest.mark.parametrize("k", [0, -1, 101, 10**9])
-async def test_k_is_bounded(filled: Library, k: int) -> None:
+async def test_invalid_k_is_rejected(filled: Library, k: int) -> None:
     with pytest.raises(InvalidInput, match="between 1 and 100"):
         await filled.search("party", k=k)
 
 
-async def test_no_more_than_k_are_found(library: Library) -> None:
+async def test_at_most_k_passages_are_returned(library: Library) -> None:
     await library.put("many", *(f"same text {number}" for number in range(130)))
     for mode in Mode:
         assert len(await library.search("same text", mode, k=1)) == 1
         assert len(await library.search("same text", mode, k=100)) == 100
 
 
-async def test_a_search_by_vectors_needs_one(filled: Library) -> None:
+async def test_vector_search_needs_a_vector(filled: Library) -> None:
     with pytest.raises(InvalidInput, match="needs the vector"):
         await filled.index.search("ann", "docs", Query("party", mode=Mode.VECTOR))
     bad = np.full(DIMENSIONS, np.nan, dtype=np.float32)
@@ -205,7 +205,7 @@ async def test_a_search_by_vectors_needs_one(filled: Library) -> None:
         await filled.index.search("ann", "docs", Query("x", 5, Mode.VECTOR, bad, EMBEDDER))
 
 
-async def test_bad_vectors_are_not_staged(library: Library) -> None:
+async def test_invalid_vectors_are_rejected(library: Library) -> None:
     chunks = chunks_of(["one", "two"])
     for vectors in (
         np.zeros((1, DIMENSIONS), dtype=np.float32),
@@ -216,7 +216,7 @@ async def test_bad_vectors_are_not_staged(library: Library) -> None:
     assert await library.index.staged("ann", "d", "v") == set()
 
 
-async def test_a_vector_without_direction_is_near_to_nothing(library: Library) -> None:
+async def test_zero_vector_matches_nothing(library: Library) -> None:
     version = new_version()
     nothing = np.zeros((1, DIMENSIONS), dtype=np.float32)
     document = document_id("ann", "docs", "empty")
@@ -229,7 +229,7 @@ async def test_a_vector_without_direction_is_near_to_nothing(library: Library) -
     assert len(await library.index.search("ann", "docs", query)) == 2
 
 
-async def test_filters_by_metadata(library: Library) -> None:
+async def test_metadata_filter(library: Library) -> None:
     odd = {'we"ird.key$': "it's [1]", "ключ": "значение", "n": "1"}
     await library.put("red", "ball", metadata={"colour": "red", "n": "1"})
     await library.put("blue", "ball", metadata={"colour": "blue", "n": "1"})
@@ -251,22 +251,22 @@ async def test_filters_by_metadata(library: Library) -> None:
             assert await library.names("ball", mode, only=filter_) == names, (mode, filter_)
 
 
-async def test_a_filter_does_not_take_the_places_of_others(library: Library) -> None:
+async def test_filtered_documents_do_not_use_up_k(library: Library) -> None:
     await library.put("crowd", *(f"pine {number}" for number in range(120)))
     await library.put("one", "pine and many other trees beside it", metadata={"x": "y"})
     for mode in Mode:
         assert await library.names("pine", mode, k=1, only={"x": "y"}) == {"one"}
 
 
-async def test_by_signs_first_finds_what_comparing_all_finds(place: Place) -> None:
+async def test_sign_shortlist_finds_the_same_as_exact_search(location: IndexLocation) -> None:
     texts = [f"w{number % 40} w{number % 7} w{number}" for number in range(400)]
-    async with place.library(exact_up_to=50, shortlist=150) as library:
+    async with location.library(exact_up_to=50, shortlist=150) as library:
         await library.put("first", *texts[:200], metadata={"half": "1"})
         await library.put("second", *texts[200:], metadata={"half": "2"})
         short = {text: await library.search(text, Mode.VECTOR) for text in texts[::40]}
         half = await library.search("w3 w4", Mode.VECTOR, only={"half": "2"})
         assert {each.name for each in half} == {"second"}
-    async with place.library() as library:
+    async with location.library() as library:
         found = expected = 0
         for text, some in short.items():
             every = {each.text for each in await library.search(text, Mode.VECTOR)}
@@ -276,8 +276,8 @@ async def test_by_signs_first_finds_what_comparing_all_finds(place: Place) -> No
     assert found >= 0.8 * expected
 
 
-async def test_common_words_are_left_out_where_there_are_rarer_ones(library: Library) -> None:
-    # More passages than may have a word for it to tell something: see words.py.
+async def test_common_words_are_ignored_if_there_are_rare_ones(library: Library) -> None:
+    # More passages than the threshold for common words; see words.py.
     await library.put("crowd", *(f"common usual filler{number}" for number in range(1001)))
     await library.put("rare", "zebra")
     await library.put("pair", "common usual usual")

@@ -1,4 +1,4 @@
-"""A read on SQLite sees one state of the file, whatever is published while it goes on."""
+"""A SQLite read sees one snapshot, whatever is published meanwhile."""
 
 import asyncio
 import threading
@@ -17,21 +17,21 @@ from .library import EMBEDDER, Library, vector_of
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_search_that_a_publish_comes_into_finds_the_old_version(tmp_path: Path) -> None:
+async def test_search_during_a_publish_finds_the_old_version(tmp_path: Path) -> None:
     file = tmp_path / "jobs-search.db"
     in_the_midst, published = threading.Event(), threading.Event()
 
-    class Held(SQLiteSearch):
-        """Waits between looking for passages and reading them."""
+    class PausedSearch(SQLiteSearch):
+        """Waits between finding passages and loading them."""
 
-        def _found(self, best: list[tuple[int, float]]) -> list[SearchHit]:
+        def _load_hits(self, best: list[tuple[int, float]]) -> list[SearchHit]:
             in_the_midst.set()
             assert published.wait(60)
-            return super()._found(best)
+            return super()._load_hits(best)
 
     def search(connection: apsw.Connection) -> list[str]:
         query = Query("part", 10, Mode.HYBRID, vector_of("part"), EMBEDDER)
-        return [each.text for each in Held(connection, query, 0, 100).run("ann", "docs")]
+        return [each.text for each in PausedSearch(connection, query, 0, 100).run("ann", "docs")]
 
     async with SQLiteIndex(file) as index:
         library = Library(index)

@@ -1,17 +1,17 @@
-"""What counts as a word, and which of them a search goes by."""
+"""Splitting texts into words, and choosing the words of a search."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coatcheck.surfaces.ingest.index.words import (
-    LONGEST_WORD,
-    MOST_WORDS,
-    Choice,
-    choices,
+    MAX_WORD_LENGTH,
+    MAX_WORDS,
+    WordChoice,
+    query_coverage,
     query_words,
-    share,
-    words_in,
+    split_words,
+    word_choices,
 )
 
 
@@ -29,43 +29,43 @@ from coatcheck.surfaces.ingest.index.words import (
         ("", []),
     ],
 )
-def test_words_of_texts(text: str, words: list[str]) -> None:
-    assert words_in(text) == words
+def test_split_words(text: str, words: list[str]) -> None:
+    assert split_words(text) == words
 
 
 @given(st.text())
-def test_words_are_words_again(text: str) -> None:
-    for word in words_in(text):
-        assert 0 < len(word) <= LONGEST_WORD
+def test_splitting_is_idempotent(text: str) -> None:
+    for word in split_words(text):
+        assert 0 < len(word) <= MAX_WORD_LENGTH
         assert word.isalnum() or not word.isascii()
         assert not any(letter.isspace() or letter in "'\"\\:" for letter in word)
 
 
 @given(st.text())
 def test_case_does_not_matter(text: str) -> None:
-    assert words_in(text.casefold()) == words_in(text)
+    assert split_words(text.casefold()) == split_words(text)
 
 
-def test_a_query_has_each_word_once_and_not_too_many() -> None:
+def test_query_words_are_distinct_and_limited() -> None:
     assert query_words("b a B a") == ["b", "a"]
-    assert len(query_words(" ".join(f"w{number}" for number in range(500)))) == MOST_WORDS
+    assert len(query_words(" ".join(f"w{number}" for number in range(500)))) == MAX_WORDS
 
 
-def test_which_words_a_search_goes_by() -> None:
-    assert list(choices({}, 10)) == []
-    assert list(choices({"none": 0}, 10)) == []
-    assert list(choices({"rare": 3, "common": 11, "none": 0}, 10)) == [
-        Choice(["rare"], every=False)
+def test_rare_words_are_chosen_before_common_ones() -> None:
+    assert list(word_choices({}, 10)) == []
+    assert list(word_choices({"none": 0}, 10)) == []
+    assert list(word_choices({"rare": 3, "common": 11, "none": 0}, 10)) == [
+        WordChoice(["rare"], match_all=False)
     ]
-    assert list(choices({"a": 11, "b": 12}, 10)) == [
-        Choice(["a", "b"], every=True),
-        Choice(["a", "b"], every=False),
+    assert list(word_choices({"a": 11, "b": 12}, 10)) == [
+        WordChoice(["a", "b"], match_all=True),
+        WordChoice(["a", "b"], match_all=False),
     ]
 
 
-def test_how_much_of_a_query_a_passage_has() -> None:
+def test_query_coverage() -> None:
     counts = {"the": 99, "kestrel": 1, "unheard": 0}
-    assert share(counts, 100, {"the", "kestrel", "unheard", "more"}) == pytest.approx(1)
-    assert share(counts, 100, {"the"}) < 0.01
-    assert 0.4 < share(counts, 100, {"the", "kestrel"}) < 0.5
-    assert share({}, 100, {"the"}) == 0
+    assert query_coverage(counts, 100, {"the", "kestrel", "unheard", "more"}) == pytest.approx(1)
+    assert query_coverage(counts, 100, {"the"}) < 0.01
+    assert 0.4 < query_coverage(counts, 100, {"the", "kestrel"}) < 0.5
+    assert query_coverage({}, 100, {"the"}) == 0

@@ -1,10 +1,11 @@
-"""Documents for tests, made by the libraries that people make them with."""
+"""Test documents, created with the usual libraries."""
 
 from __future__ import annotations
 
 import io
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from email.message import EmailMessage
 from pathlib import Path
 
 import docx
@@ -17,17 +18,30 @@ from fpdf.enums import XPos, YPos
 from openpyxl import Workbook
 from PIL import Image
 from pptx.presentation import Presentation
+from pptx.util import Inches
 
+from coatcheck.surfaces.ingest.document import Extracted
 from coatcheck.surfaces.ingest.readers import UnreadableDocument, read
-from coatcheck.surfaces.ingest.stages import Extracted
 
 LINE = "Every coat that is handed in at the door gets a ticket with a number of its own. "
 
+PAGE = """<!DOCTYPE html><html lang="en-GB"><head><title>House
+ rules</title><style>p { color: red }</style><script>alert("no")</script></head>
+<body><nav><a href="/">Home</a></nav><h1>The <em>cloakroom</em></h1>
+<p>Coats are taken<br>at the <a href="http://127.0.0.1:1/x">front door</a>&nbsp;&amp; nowhere
+else. <img src="http://127.0.0.1:1/coat.png" alt="A coat"></p>
+<ul><li>Hats<ul><li>Caps</li></ul></li><li><p>Scarves</p></li></ul>
+<table><tr><th>What</th><th>Price</th></tr>
+<tr><td>Coat</td><td><b>3</b> <i>euros</i></td></tr></table>
+<div hidden>never shown</div><template>nor this</template>
+<h2>Code</h2><pre># a comment
+  two  spaces</pre><blockquote># not a heading</blockquote>loose</body></html>"""
+
 
 def pdf(*pages: str | None, title: str = "", outline: Mapping[str, int] | None = None) -> bytes:
-    """Return a PDF with these texts on its pages; None is a page that is a picture.
+    """Return a PDF with these texts on its pages; None is a page with only a picture.
 
-    A line of a text that the outline has is a heading of that level, counted from 0.
+    A line that is in `outline` is a heading of that level, counted from 0.
     """
     made = FPDF()
     made.set_font("helvetica", size=11)
@@ -92,7 +106,7 @@ def saved(made: openpyxl.Workbook) -> bytes:
 
 
 def with_part(content: bytes, part: str, change: Callable[[bytes], bytes]) -> bytes:
-    """Return an Office file with another content of one of its parts, which it may not have had."""
+    """Return an Office file with one part replaced or added."""
     made = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(made, "w") as new:
         for name in old.namelist():
@@ -103,10 +117,10 @@ def with_part(content: bytes, part: str, change: Callable[[bytes], bytes]) -> by
     return made.getvalue()
 
 
-def reading(
+def read_content(
     folder: Path, content: bytes, name: str = "file", media_type: str | None = None
 ) -> Extracted:
-    """Return what is read from a file with this content."""
+    """Return the extracted text of a file with this content."""
     path = folder / "content"
     path.write_bytes(content)
     extracted = read(path, name, media_type)
@@ -114,12 +128,47 @@ def reading(
     return extracted
 
 
-def refusal(
+def read_error(
     folder: Path, content: bytes, name: str = "file", media_type: str | None = None
 ) -> tuple[str, str]:
-    """Return why a file with this content is not read."""
+    """Return the error for a file with this content."""
     try:
-        extracted = reading(folder, content, name, media_type)
+        extracted = read_content(folder, content, name, media_type)
     except UnreadableDocument as error:
         return error.code, str(error)
     raise AssertionError(f"it was read, as {extracted.format}")
+
+
+def email_message(
+    body: str | None = None, html: str | None = None, charset: str = "utf-8"
+) -> EmailMessage:
+    """Return a message with a plain body, an HTML body, or both."""
+    message = EmailMessage()
+    message["From"] = "Porter <porter@example.org>"
+    message["To"] = "guests@example.org"
+    message["Date"] = "Mon, 02 Nov 2026 10:00:00 +0000"
+    message["Subject"] = "Mäntel und Hüte"
+    if body is not None:
+        message.set_content(body, charset=charset)
+    if html is not None and body is None:
+        message.set_content(html, subtype="html")
+    elif html is not None:
+        message.add_alternative(html, subtype="html")
+    return message
+
+
+def fill_slides(presentation: Presentation) -> None:
+    """Add two slides: a title, texts and notes; a group and a table."""
+    first = presentation.slides.add_slide(presentation.slide_layouts[1])
+    assert first.shapes.title is not None
+    first.shapes.title.text = "The cloakroom"
+    first.placeholders[1].text_frame.text = "Coats are taken\nHats too"
+    notes = first.notes_slide.notes_text_frame
+    assert notes is not None
+    notes.text = "Say it slowly."
+    second = presentation.slides.add_slide(presentation.slide_layouts[6])
+    group = second.shapes.add_group_shape()
+    group.shapes.add_textbox(0, 0, Inches(1), Inches(1)).text_frame.text = "In a group"
+    table = second.shapes.add_table(2, 2, 0, 0, Inches(2), Inches(2)).table
+    for index, text in enumerate(("What", "Price", "Coat", "3")):
+        table.cell(index // 2, index % 2).text = text

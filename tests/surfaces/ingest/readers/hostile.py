@@ -1,6 +1,6 @@
-"""Small documents that would take a careless reader very long, by format.
+"""Small documents that would take a naive reader very long, by format.
 
-Each is linear for its reader. The comment says what it cost, or could cost, before.
+Each takes linear time in its reader. The comment states its earlier or possible cost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Build = Callable[[], bytes]
 
 
 class Sample(NamedTuple):
-    """A hostile document: its format, what is hostile about it, its file name."""
+    """A hostile document: its format, its attack, its file name."""
 
     format: str
     name: str
@@ -186,7 +186,7 @@ sample("pdf", "an outline in circles", "a.pdf", lambda: outline(3_000))
 
 
 def changed(content: bytes, parts: Mapping[str, bytes | Callable[[bytes], bytes]]) -> bytes:
-    """Return an Office file with other parts."""
+    """Return an Office file with some parts replaced."""
     made = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(content)) as old,
@@ -211,7 +211,7 @@ def word_with(body: str) -> bytes:
 
 
 def related(target: str, kind: str, times: int) -> Callable[[bytes], bytes]:
-    """Return what adds relationships to one part."""
+    """Return a function that adds relationships to one part."""
     added = "".join(
         f'<Relationship Id="z{n}" Type="{RELATED}/{kind}" Target="{target}"/>' for n in range(times)
     )
@@ -267,7 +267,7 @@ GROUP = (
 
 
 def slide_with(shapes: str, times: int = 1) -> bytes:
-    """Return a presentation with a slide of these shapes, which is listed so many times."""
+    """Return a presentation that lists one slide with these shapes so many times."""
     plain = slides(lambda made: made.slides.add_slide(made.slide_layouts[1]))
     return changed(plain, {
         "ppt/slides/slide1.xml": lambda old: old.replace(

@@ -1,4 +1,4 @@
-"""Documents with bytes changed at random: each is read, or refused for a reason; nothing else."""
+"""Documents with random damage are read, or rejected with a reason."""
 
 from __future__ import annotations
 
@@ -13,18 +13,15 @@ import pytest
 from coatcheck.surfaces.ingest.chunker import chunk
 from coatcheck.surfaces.ingest.readers import UnreadableDocument, read
 
-from .documents import LINE, pdf, slides, word, workbook
-from .test_mail import letter
-from .test_slides import fill
-from .test_web import PAGE
+from .documents import LINE, PAGE, email_message, fill_slides, pdf, slides, word, workbook
 
 DOCUMENTS: dict[str, Callable[[], bytes]] = {
     "pdf": lambda: pdf(LINE * 5, None, "Three", outline={"Three": 0}),
     "docx": lambda: word(lambda document: document.add_heading("Title", 1)),
-    "pptx": lambda: slides(fill),
+    "pptx": lambda: slides(fill_slides),
     "xlsx": lambda: workbook({"A": [("a", 1), ("b", 2)], "B": [("c",)]}),
     "html": PAGE.encode,
-    "eml": lambda: letter("Alle Mäntel", "<p>The same").as_bytes(),
+    "eml": lambda: email_message("Alle Mäntel", "<p>The same").as_bytes(),
 }
 
 
@@ -44,7 +41,7 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
 
 
 def damaged_within(content: bytes, chance: random.Random) -> bytes:
-    """Return an Office file that is a good archive, with a part that is damaged."""
+    """Return a valid Office archive with a damaged part."""
     made = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(made, "w") as new:
         parts = [name for name in old.namelist() if name.endswith((".xml", ".rels"))]
@@ -55,9 +52,9 @@ def damaged_within(content: bytes, chance: random.Random) -> bytes:
     return made.getvalue()
 
 
-@pytest.mark.filterwarnings("ignore")  # openpyxl tells of what it leaves out
+@pytest.mark.filterwarnings("ignore")  # openpyxl warns about parts it skips
 @pytest.mark.parametrize("ending", DOCUMENTS)
-def test_a_damaged_document_is_read_or_refused(tmp_path: Path, ending: str) -> None:
+def test_damaged_document_is_read_or_rejected(tmp_path: Path, ending: str) -> None:
     path, content, chance = tmp_path / "file", DOCUMENTS[ending](), random.Random(ending)
     for turn in range(30):
         within = ending in ("docx", "pptx", "xlsx") and turn % 2

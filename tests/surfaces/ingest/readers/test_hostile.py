@@ -14,11 +14,11 @@ from tests.codegraph.cpu_limit import BASE_S, within
 
 from .hostile import SAMPLES, Sample
 
-# The processor may be busy with other things; what counts is the time it spends on this.
+# CPU time, because the processor may be busy with other work.
 pytestmark = pytest.mark.timeout(600)
 
 S_A_KB = 0.03
-# Office files: for each KB that they unpack to.
+# For Office files, per unpacked KB.
 S_A_KB_UNPACKED = 0.005
 
 
@@ -31,7 +31,7 @@ def seconds_for(content: bytes) -> float:
 
 
 def read_and_chunk(path: Path, name: str) -> str:
-    """Return the format a document was read as, or the code of why it was not."""
+    """Return the detected format of a document, or the error code."""
     try:
         extracted = read(path, name)
     except UnreadableDocument as error:
@@ -48,7 +48,7 @@ def test_cpu_time_is_bounded_by_the_size(sample: Sample, tmp_path: Path) -> None
     path = tmp_path / "content"
     path.write_bytes(content)
     found = within(seconds_for(content), read_and_chunk, path, sample.file)
-    # What is not read is refused for what it is, not because a reader broke.
+    # A rejected document is rejected for its content, not because a reader crashed.
     assert found in (sample.format, "document-hostile", "document-no-text")
 
 

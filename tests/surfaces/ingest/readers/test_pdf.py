@@ -1,4 +1,4 @@
-"""PDF: text by page, paragraphs put together again, and what is wrong with one said clearly."""
+"""Reading PDF: text by page, joined paragraphs, and clear errors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pikepdf
 
 from coatcheck.surfaces.ingest.chunker import chunk
 
-from .documents import LINE, changed_pdf, encrypted_pdf, pdf, reading, refusal
+from .documents import LINE, changed_pdf, encrypted_pdf, pdf, read_content, read_error
 
 
-def test_each_page_has_its_text_and_its_number(tmp_path: Path) -> None:  # I02
-    found = reading(
+def test_pages_have_their_text_and_number(tmp_path: Path) -> None:  # I02
+    found = read_content(
         tmp_path, pdf("The first page.", "The second page.", title="Two pages"), "a.pdf"
     )
     assert (found.format, found.title) == ("pdf", "Two pages")
@@ -22,42 +22,43 @@ def test_each_page_has_its_text_and_its_number(tmp_path: Path) -> None:  # I02
     assert found.problems == ()
 
 
-def test_lines_that_were_broken_are_paragraphs_again_and_rows_stay_rows(tmp_path: Path) -> None:
+def test_wrapped_lines_are_joined_and_rows_stay_separate(tmp_path: Path) -> None:
     text = f"{LINE * 4}\nHat 12\nCoat 30\nScarf 7"
-    found = reading(tmp_path, pdf(text))
+    found = read_content(tmp_path, pdf(text))
     assert found.text == f"{(LINE * 4).strip()}\n\nHat 12\nCoat 30\nScarf 7"
 
 
-def test_a_word_parted_at_the_end_of_a_line_is_one_again(tmp_path: Path) -> None:
+def test_hyphenated_words_are_joined(tmp_path: Path) -> None:
     assert (
-        "a ticket for the cloakroom" in reading(tmp_path, pdf("a ticket for the cloak-\nroom")).text
+        "a ticket for the cloakroom"
+        in read_content(tmp_path, pdf("a ticket for the cloak-\nroom")).text
     )
 
 
-def test_what_the_outline_names_is_a_heading(tmp_path: Path) -> None:
+def test_outline_entries_are_headings(tmp_path: Path) -> None:
     outline = {"At the door": 0, "Lost tickets": 1}
     content = pdf(f"At the door\n{LINE}", f"Lost tickets\n{LINE}", outline=outline)
-    found = reading(tmp_path, content)
+    found = read_content(tmp_path, content)
     assert found.text.startswith("# At the door\n\nEvery coat")
     assert found.text[found.page_starts[1] :].startswith("## Lost tickets\n\nEvery coat")
 
 
-def test_a_line_that_looks_like_a_heading_is_none(tmp_path: Path) -> None:
-    assert reading(tmp_path, pdf("# of coats: 12")).text == "\\# of coats: 12"
+def test_line_that_looks_like_a_heading_is_escaped(tmp_path: Path) -> None:
+    assert read_content(tmp_path, pdf("# of coats: 12")).text == "\\# of coats: 12"
 
 
-def test_a_pdf_is_one_whatever_it_is_called(tmp_path: Path) -> None:
+def test_pdf_is_detected_by_its_content(tmp_path: Path) -> None:
     content = b"\n\n" + pdf("Found by its content.")
-    assert reading(tmp_path, content, "notes.txt", "text/plain").format == "pdf"
+    assert read_content(tmp_path, content, "notes.txt", "text/plain").format == "pdf"
 
 
-def test_a_title_that_a_program_made_up_is_none(tmp_path: Path) -> None:
+def test_generated_title_is_ignored(tmp_path: Path) -> None:
     content = pdf("Text.", title="Microsoft Word - draft7.doc")
-    assert reading(tmp_path, content, "report.pdf").title == "report.pdf"
+    assert read_content(tmp_path, content, "report.pdf").title == "report.pdf"
 
 
-def test_a_page_that_is_a_picture_is_a_problem_and_the_others_are_read(tmp_path: Path) -> None:
-    found = reading(tmp_path, pdf("One.", None, "Three."))
+def test_picture_page_is_a_problem_and_the_others_are_read(tmp_path: Path) -> None:
+    found = read_content(tmp_path, pdf("One.", None, "Three."))
     assert [(problem.page, problem.reason) for problem in found.problems] == [
         (2, "no text: this page is a picture")
     ]
@@ -65,26 +66,26 @@ def test_a_page_that_is_a_picture_is_a_problem_and_the_others_are_read(tmp_path:
     assert found.page_at(found.text.index("Three")) == 3
 
 
-def test_a_scan_has_no_text(tmp_path: Path) -> None:
-    assert refusal(tmp_path, pdf(None, None, None)) == (
+def test_scanned_pdf_has_no_text(tmp_path: Path) -> None:
+    assert read_error(tmp_path, pdf(None, None, None)) == (
         "document-no-text",
         "no text: 3 pages are pictures",
     )
 
 
 def test_empty_pages_have_no_text(tmp_path: Path) -> None:
-    code, message = refusal(tmp_path, pdf("", ""))
+    code, message = read_error(tmp_path, pdf("", ""))
     assert code == "document-no-text"
     assert message.startswith("no text: 2 pages")
 
 
-def test_a_damaged_page_never_loses_the_rest(tmp_path: Path) -> None:  # I02
+def test_damaged_page_does_not_lose_the_rest(tmp_path: Path) -> None:  # I02
     def damage(document: pikepdf.Pdf) -> None:
         document.Root.Pages.Kids[1] = document.make_indirect(
             pikepdf.Dictionary(Type=pikepdf.Name.Font)
         )
 
-    found = reading(tmp_path, changed_pdf(pdf("One.", "Two.", "Three."), damage))
+    found = read_content(tmp_path, changed_pdf(pdf("One.", "Two.", "Three."), damage))
     assert [(problem.page, problem.reason) for problem in found.problems] == [
         (2, "this page is damaged")
     ]
@@ -92,18 +93,18 @@ def test_a_damaged_page_never_loses_the_rest(tmp_path: Path) -> None:  # I02
     assert found.page_at(found.text.index("Three")) == 3
 
 
-def test_an_encrypted_one_is_refused(tmp_path: Path) -> None:
-    code, message = refusal(tmp_path, encrypted_pdf(pdf("Secret."), user="word"))
+def test_encrypted_pdf_is_rejected(tmp_path: Path) -> None:
+    code, message = read_error(tmp_path, encrypted_pdf(pdf("Secret."), user="word"))
     assert code == "document-encrypted"
     assert message == "the PDF is encrypted: send it without a password"
 
 
-def test_one_that_anybody_may_open_is_read(tmp_path: Path) -> None:
-    assert reading(tmp_path, encrypted_pdf(pdf("Not secret."), user="")).text == "Not secret."
+def test_pdf_with_an_empty_password_is_read(tmp_path: Path) -> None:
+    assert read_content(tmp_path, encrypted_pdf(pdf("Not secret."), user="")).text == "Not secret."
 
 
-def test_a_broken_one_is_refused(tmp_path: Path) -> None:
+def test_broken_pdf_is_rejected(tmp_path: Path) -> None:
     for content in (b"%PDF-1.7\n", b"%PDF-1.7\nThis is none.", pdf("Cut off.")[:200]):
-        code, message = refusal(tmp_path, content)
+        code, message = read_error(tmp_path, content)
         assert code == "document-damaged"
         assert "Cut off" not in message

@@ -1,4 +1,4 @@
-"""XLSX: sheet by sheet, however large one says it is."""
+"""Reading XLSX sheet by sheet, whatever size a sheet declares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from coatcheck.surfaces.ingest.chunker import chunk
 from coatcheck.surfaces.ingest.readers import sheets
 
-from .documents import reading, refusal, with_part, workbook
+from .documents import read_content, read_error, with_part, workbook
 
 MOMENT = datetime(2026, 1, 2, 3, 4)  # noqa: DTZ001 - workbooks know no time zones
 SHEET = "xl/worksheets/sheet1.xml"
@@ -29,7 +29,7 @@ def test_sheets_are_pages_of_rows(tmp_path: Path) -> None:  # I02
             "Kinds": [(True, 0.1 + 0.2, 1e21, "a | b\nc", 12.0)],
         }
     )
-    found = reading(tmp_path, content, "prices.xlsx")
+    found = read_content(tmp_path, content, "prices.xlsx")
     assert (found.format, found.title) == ("xlsx", "prices.xlsx")
     pages = [found.text[start:] for start in found.page_starts]
     assert pages[0].startswith(
@@ -42,38 +42,38 @@ def test_sheets_are_pages_of_rows(tmp_path: Path) -> None:  # I02
     assert pages[3] == "# Kinds\n\n| TRUE | 0.3 | 1e+21 | a \\| b c | 12 |"
 
 
-def test_a_passage_of_rows_knows_its_sheet_and_its_columns(tmp_path: Path) -> None:
+def test_passage_of_rows_has_its_sheet_and_columns_as_headings(tmp_path: Path) -> None:
     rows = [("Name", "Colour"), *((f"coat number {n}", "a dark blue") for n in range(200))]
-    passages = chunk(reading(tmp_path, workbook({"Coats": rows, "Hats": [("Name",), ("Cap",)]})))
+    passages = chunk(
+        read_content(tmp_path, workbook({"Coats": rows, "Hats": [("Name",), ("Cap",)]}))
+    )
     assert len(passages) > 3
     assert passages[0].headings == ()
     assert passages[1].headings == ("Coats", "Name | Colour")
     assert (passages[-1].page, passages[-1].text) == (2, "# Hats\n\n| Name |\n| Cap |")
 
 
-def test_a_sheet_is_read_up_to_a_number_of_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sheets, "MOST_ROWS", 50)
+def test_rows_of_a_sheet_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheets, "MAX_ROWS", 50)
     content = workbook({"Long": [(n,) for n in range(200)], "Next": [("here",)]})
-    found = reading(tmp_path, content)
+    found = read_content(tmp_path, content)
     assert [(problem.page, problem.reason) for problem in found.problems] == [
         (1, "only the first 50 rows of this sheet were read")
     ]
     assert "| 49 |\n\n# Next\n\n| here |" in found.text
 
 
-def test_what_a_sheet_says_of_its_size_costs_nothing(tmp_path: Path) -> None:
+def test_declared_size_of_a_sheet_is_ignored(tmp_path: Path) -> None:
     content = with_part(
         workbook({"Small": [("a", "b"), ("c",)]}),
         SHEET,
         lambda part: re.sub(rb'<dimension ref="[^"]*"', b'<dimension ref="A1:XFD1048576"', part),
     )
-    assert reading(tmp_path, content).text == "# Small\n\n| a | b |\n| c |"
+    assert read_content(tmp_path, content).text == "# Small\n\n| a | b |\n| c |"
 
 
-def test_cells_far_apart_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sheets, "_MOST_CELLS", 30_000)
+def test_cells_of_a_workbook_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheets, "_MAX_CELLS", 30_000)
     row = b'<row r="%d"><c r="XFD%d" t="n"><v>1</v></c></row>'
     data = b"<sheetData>" + b"".join(row % (n, n) for n in range(1, 9)) + b"</sheetData>"
     content = with_part(
@@ -81,22 +81,22 @@ def test_cells_far_apart_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
         SHEET,
         lambda part: re.sub(rb"<sheetData>.*</sheetData>", data, part),
     )
-    found = reading(tmp_path, content)
+    found = read_content(tmp_path, content)
     assert [problem.reason for problem in found.problems] == [
         "only the first 2 rows of this sheet were read"
     ]
 
 
-def test_a_damaged_sheet_never_loses_the_rest(tmp_path: Path) -> None:  # I02
+def test_damaged_sheet_does_not_lose_the_rest(tmp_path: Path) -> None:  # I02
     content = with_part(
         workbook({"Bad": [("a",)], "Good": [("b",)]}),
         SHEET,
         lambda part: part.replace(b"</sheetData>", b"</other>"),
     )
-    found = reading(tmp_path, content)
+    found = read_content(tmp_path, content)
     assert [problem.page for problem in found.problems] == [1]
     assert found.text.endswith("# Good\n\n| b |")
 
 
-def test_an_empty_workbook_has_no_text(tmp_path: Path) -> None:
-    assert refusal(tmp_path, workbook({"Empty": []}))[0] == "document-no-text"
+def test_empty_workbook_has_no_text(tmp_path: Path) -> None:
+    assert read_error(tmp_path, workbook({"Empty": []}))[0] == "document-no-text"

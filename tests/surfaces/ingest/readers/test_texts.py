@@ -1,4 +1,4 @@
-"""Texts are their own text; what is found out is their encoding and their language."""
+"""Reading texts: they are unchanged; their encoding and language are detected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coatcheck.surfaces.ingest.readers import read
 from coatcheck.surfaces.ingest.readers.encodings import decode
 from coatcheck.surfaces.ingest.readers.language import language_of
 
-from .documents import reading, refusal
+from .documents import read_content, read_error
 
 TEXTS = {
     "de": "Der Vertrag wird mit der Unterschrift gültig und endet nach zwei Jahren.",
@@ -29,21 +29,21 @@ TEXTS = {
 }
 
 
-def test_a_plain_text_is_its_own_text(tmp_path: Path) -> None:  # I02
+def test_plain_text_is_unchanged(tmp_path: Path) -> None:  # I02
     content = "  # not a heading\r\n\r\n  Grüße\r\n"
-    found = reading(tmp_path, content.encode(), "notes.txt", "text/plain")
+    found = read_content(tmp_path, content.encode(), "notes.txt", "text/plain")
     assert (found.format, found.title, found.text) == ("text", "notes.txt", content)
     assert found.encoding == "utf-8"
 
 
-def test_markdown_is_its_own_text_with_a_title(tmp_path: Path) -> None:  # I02
+def test_markdown_is_unchanged_and_has_a_title(tmp_path: Path) -> None:  # I02
     for content, title in (
         ("intro\n\n## The *rules* ##\n\ntext", "The *rules*"),
         ("Rules\n=====\n\ntext", "Rules"),
         ('---\ntags: [a]\ntitle: "House: rules"\n---\n# Other', "House: rules"),
         ("no heading", "a.md"),
     ):
-        found = reading(tmp_path, content.encode(), "folder/a.md")
+        found = read_content(tmp_path, content.encode(), "folder/a.md")
         assert (found.format, found.title, found.text) == ("markdown", title, content)
 
 
@@ -58,10 +58,10 @@ def test_markdown_is_its_own_text_with_a_title(tmp_path: Path) -> None:  # I02
         ("run", "#!/bin/sh\nls\n", "bash"),
     ],
 )
-def test_code_is_its_own_text_and_its_language_is_told(
+def test_code_is_unchanged_and_its_language_detected(
     tmp_path: Path, name: str, content: str, language: str
 ) -> None:  # I02
-    found = reading(tmp_path, content.encode(), name)
+    found = read_content(tmp_path, content.encode(), name)
     assert (found.format, found.text, found.language) == ("code", content, language)
 
 
@@ -84,10 +84,10 @@ def test_code_is_its_own_text_and_its_language_is_told(
         ("ru", "utf-16-be", "utf-16-be"),
     ],
 )
-def test_encoding_and_language_are_found(
+def test_encoding_and_language_are_detected(
     tmp_path: Path, language: str, encoding: str, named: str
 ) -> None:  # I02
-    found = reading(tmp_path, TEXTS[language].encode(encoding), "a.txt")
+    found = read_content(tmp_path, TEXTS[language].encode(encoding), "a.txt")
     assert (found.text, found.language) == (TEXTS[language], language)
     assert found.encoding == named
 
@@ -101,47 +101,47 @@ def test_encoding_and_language_are_found(
         (codecs.BOM_UTF32_LE, "utf-32-le"),
     ],
 )
-def test_a_byte_order_mark_says_the_encoding_and_is_no_text(
-    tmp_path: Path, mark: bytes, encoding: str
-) -> None:
-    found = reading(tmp_path, mark + "Grüße, 世界".encode(encoding), "a.txt")
+def test_byte_order_mark_decides_and_is_removed(tmp_path: Path, mark: bytes, encoding: str) -> None:
+    found = read_content(tmp_path, mark + "Grüße, 世界".encode(encoding), "a.txt")
     assert (found.text, found.encoding) == ("Grüße, 世界", encoding)
 
 
-def test_a_short_text_that_is_not_utf_8_is_taken_as_western(tmp_path: Path) -> None:
-    assert reading(tmp_path, "Füße".encode("cp1252"), "a.txt").text == "Füße"
+def test_short_text_defaults_to_windows_1252(tmp_path: Path) -> None:
+    assert read_content(tmp_path, "Füße".encode("cp1252"), "a.txt").text == "Füße"
 
 
 @given(st.text())
-def test_whatever_is_utf_8_is_decoded_as_that(text: str) -> None:
+def test_valid_utf_8_is_decoded_as_utf_8(text: str) -> None:
     content = "Written in letters as they are: " * 5 + text
     decoded = decode(content.encode())
     assert (decoded.text, decoded.encoding) == (content, "utf-8")
 
 
-def test_what_no_database_takes_is_replaced(tmp_path: Path) -> None:
-    found = reading(tmp_path, b"a text with a zero \0 in it, and that is all there is", "a.txt")
+def test_invalid_characters_are_replaced(tmp_path: Path) -> None:
+    found = read_content(
+        tmp_path, b"a text with a zero \0 in it, and that is all there is", "a.txt"
+    )
     assert found.text == "a text with a zero \ufffd in it, and that is all there is"
 
 
-def test_no_language_is_said_of_what_is_none() -> None:
+def test_no_language_for_texts_without_one() -> None:
     assert language_of("") is None
     assert language_of("OK 12") is None
     assert language_of("| 12 | 13.5 | 99 |\n" * 50) is None
 
 
-def test_a_text_without_end_is_cut_and_says_so(tmp_path: Path) -> None:
+def test_long_text_is_truncated_with_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "long"
     path.write_text("# Title\n\n" + "word " * 1000)
     for name in ("a.txt", "a.md", "a.html"):
-        found = read(path, name, most=100)
+        found = read(path, name, limit=100)
         assert len(found.text) == 100
         assert [problem.reason for problem in found.problems] == [
             "only the first 100 characters were read"
         ]
 
 
-def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+def test_empty_file_is_rejected(tmp_path: Path) -> None:
     for content in (b"", b" \n\t\n"):
-        assert refusal(tmp_path, content, "a.txt") == ("document-empty", "the file is empty")
-    assert refusal(tmp_path, codecs.BOM_UTF16_LE, "a.txt")[0] == "document-no-text"
+        assert read_error(tmp_path, content, "a.txt") == ("document-empty", "the file is empty")
+    assert read_error(tmp_path, codecs.BOM_UTF16_LE, "a.txt")[0] == "document-no-text"

@@ -1,4 +1,4 @@
-"""DOCX: everything that is written in one, in order."""
+"""Reading DOCX: all of its text, in order."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from docx.oxml import OxmlElement
 from docx.oxml.ns import qn
 from docx.styles.style import ParagraphStyle
 
-from .documents import reading, refusal, with_part, word
+from .documents import read_content, read_error, with_part, word
 
 
-def test_headings_paragraphs_lists_and_tables_come_in_order(tmp_path: Path) -> None:  # I02
+def test_headings_paragraphs_lists_and_tables_are_in_order(tmp_path: Path) -> None:  # I02
     def fill(document: Document) -> None:
         document.core_properties.title = "House rules"
         document.add_heading("The cloakroom", 1)
@@ -26,7 +26,7 @@ def test_headings_paragraphs_lists_and_tables_come_in_order(tmp_path: Path) -> N
             cell.text = text
         document.add_paragraph("# of coats is counted.")
 
-    found = reading(tmp_path, word(fill), "rules.docx")
+    found = read_content(tmp_path, word(fill), "rules.docx")
     assert (found.format, found.title, found.language) == ("docx", "House rules", "en")
     assert found.text == (
         "# The cloakroom\n\nCoats are taken at the door.\n\n- Hats too\n- Bags not\n\n"
@@ -35,13 +35,13 @@ def test_headings_paragraphs_lists_and_tables_come_in_order(tmp_path: Path) -> N
     assert found.page_starts == ()
 
 
-def test_the_title_is_the_first_heading_where_none_is_given(tmp_path: Path) -> None:
+def test_first_heading_is_the_default_title(tmp_path: Path) -> None:
     def fill(document: Document) -> None:
         document.core_properties.title = ""
         document.add_heading("What this is about", 0)
         document.add_paragraph("Text.")
 
-    assert reading(tmp_path, word(fill)).title == "What this is about"
+    assert read_content(tmp_path, word(fill)).title == "What this is about"
 
 
 def test_styles_based_on_headings_are_headings(tmp_path: Path) -> None:
@@ -51,10 +51,10 @@ def test_styles_based_on_headings_are_headings(tmp_path: Path) -> None:
         style.base_style = document.styles["Heading 2"]
         document.add_paragraph("Coats", "Chapter")
 
-    assert reading(tmp_path, word(fill)).text == "## Coats"
+    assert read_content(tmp_path, word(fill)).text == "## Coats"
 
 
-def test_what_is_in_content_controls_and_tracked_changes_is_read(tmp_path: Path) -> None:
+def test_content_controls_and_tracked_changes_are_read(tmp_path: Path) -> None:
     def fill(document: Document) -> None:
         controlled = document.add_paragraph("In a control.")._p
         control, content = OxmlElement("w:sdt"), OxmlElement("w:sdtContent")
@@ -69,7 +69,7 @@ def test_what_is_in_content_controls_and_tracked_changes_is_read(tmp_path: Path)
             change.append(run)
             changed._p.append(change)
 
-    assert reading(tmp_path, word(fill)).text == "In a control.\n\nKept. Added."
+    assert read_content(tmp_path, word(fill)).text == "In a control.\n\nKept. Added."
 
 
 def test_merged_cells_are_read_once_and_nested_tables_in_their_cell(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_merged_cells_are_read_once_and_nested_tables_in_their_cell(tmp_path: Pa
         inner = table.cell(0, 2).add_table(1, 2)
         inner.cell(0, 0).text, inner.cell(0, 1).text = "a", "b"
 
-    assert reading(tmp_path, word(fill)).text == "| wide | a b |"
+    assert read_content(tmp_path, word(fill)).text == "| wide | a b |"
 
 
 def test_footnotes_are_read(tmp_path: Path) -> None:
@@ -97,26 +97,26 @@ def test_footnotes_are_read(tmp_path: Path) -> None:
         "word/_rels/document.xml.rels",
         lambda rels: rels.replace(b"</Relationships>", relation.encode()),
     )
-    assert reading(tmp_path, content).text == "Text.\n\nAs the law says."
+    assert read_content(tmp_path, content).text == "Text.\n\nAs the law says."
 
 
-def test_one_without_text_has_none(tmp_path: Path) -> None:
+def test_document_without_text(tmp_path: Path) -> None:
     content = word(lambda document: document.add_paragraph("  "))
-    assert refusal(tmp_path, content)[0] == "document-no-text"
+    assert read_error(tmp_path, content)[0] == "document-no-text"
 
 
-def test_a_damaged_one_is_refused_without_a_word_of_it(tmp_path: Path) -> None:
+def test_damage_is_reported_without_quoting_the_document(tmp_path: Path) -> None:
     content = word(lambda document: document.add_paragraph("private words"))
     broken = with_part(
         content, "word/document.xml", lambda part: part.replace(b"</w:p>", b"</w:q>")
     )
-    code, message = refusal(tmp_path, broken, "a.docx")
+    code, message = read_error(tmp_path, broken, "a.docx")
     assert code == "document-damaged"
     assert message == "the DOCX file is damaged (XMLSyntaxError)"
     assert "private" not in message
 
 
-def test_one_with_macros_says_what_to_do(tmp_path: Path) -> None:
+def test_document_with_macros_gets_advice(tmp_path: Path) -> None:
     plain = b"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
     macros = b"application/vnd.ms-word.document.macroEnabled.main+xml"
     content = with_part(
@@ -124,16 +124,16 @@ def test_one_with_macros_says_what_to_do(tmp_path: Path) -> None:
         "[Content_Types].xml",
         lambda part: part.replace(plain, macros),
     )
-    code, message = refusal(tmp_path, content, "a.docm")
+    code, message = read_error(tmp_path, content, "a.docm")
     assert code == "document-unsupported"
     assert "save it as DOCX" in message
 
 
-def test_outline_levels_of_a_paragraph_make_it_a_heading(tmp_path: Path) -> None:
+def test_outline_level_makes_a_paragraph_a_heading(tmp_path: Path) -> None:
     def fill(document: Document) -> None:
         properties = document.add_paragraph("Third level")._p.get_or_add_pPr()
         level = OxmlElement("w:outlineLvl")
         level.set(qn("w:val"), "2")
         properties.append(level)
 
-    assert reading(tmp_path, word(fill)).text == "### Third level"
+    assert read_content(tmp_path, word(fill)).text == "### Third level"

@@ -1,4 +1,4 @@
-"""The engines of Mermaid, each of which passes the same tests where they make sense."""
+"""The engines for Mermaid; each passes the same tests where they apply."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from coatcheck.surfaces.render.drawing.engines import BUILT_IN
 from tests.debian import program_of
 
 INSTALLING_S = 500
-# Time to install a browser where there is none.
+# Time to install a browser if there is none.
 IN_A_BROWSER = [pytest.mark.timeout(2 * INSTALLING_S)]
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[ChromiumEngine]:
-    """The engine that draws in a browser, where there is one."""
+    """The engine that draws in a browser, if one can be installed."""
     if program_of("chromium", "chromium", INSTALLING_S) is None:
         pytest.skip("there is no Chromium here, and Debian's cannot be installed")
     [found] = (engine for engine in BUILT_IN if isinstance(engine, ChromiumEngine))

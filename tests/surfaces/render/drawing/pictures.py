@@ -1,8 +1,8 @@
-"""The pictures of the documentation, drawn from the sources beside them.
+"""The pictures of the documentation, drawn from the sources next to them.
 
     python -m tests.surfaces.render.drawing.pictures
 
-draws them anew after a source, or what draws it, has changed.
+draws them again after a change of a source or an engine.
 """
 
 from __future__ import annotations

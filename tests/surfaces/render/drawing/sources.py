@@ -1,4 +1,4 @@
-"""The diagrams of every kind that the tests draw, and the labels that must be seen on them."""
+"""Diagrams of every kind, and the labels that must be visible in them."""
 
 from __future__ import annotations
 

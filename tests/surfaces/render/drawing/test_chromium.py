@@ -1,4 +1,4 @@
-"""What only the engine in a browser has: formulas, labels as they are written, its own mistakes."""
+"""The Chromium engine only: formulas, formatted labels and error positions."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from coatcheck.surfaces.render.drawing import DrawingError, EngineMissing, Forma
 from coatcheck.surfaces.render.drawing.chromium import ChromiumEngine, engine
 from tests.surfaces.render.drawing import sources
 from tests.surfaces.render.drawing.conftest import IN_A_BROWSER
-from tests.surfaces.render.drawing.looking import decode, ink, texts
+from tests.surfaces.render.drawing.picture_analysis import decode, ink, texts
 
 pytestmark = [*IN_A_BROWSER, pytest.mark.usefixtures("chromium")]
 
 FORMULA = 'flowchart LR\n A["$$x = \\frac{-b \\pm \\sqrt{b^2-4ac}}{2a}$$"]'
 
-# source, line, column, a part of the reason
+# source, line, column, part of the reason
 MISTAKES = [
-    ("flowchart TD\n  A[Start] --> B{x\n  B --> C", 2, 18, "the end cannot stand here"),
-    ("flowchart TD\r\n  A[Stärt] --> B{x\r\n", 2, 18, "the end cannot stand here"),
+    ("flowchart TD\n  A[Start] --> B{x\n  B --> C", 2, 18, "the end is not allowed here"),
+    ("flowchart TD\r\n  A[Stärt] --> B{x\r\n", 2, 18, "the end is not allowed here"),
     ("flowchart TD\n  A[🎉🎉] --> ] B", 2, 13, "Unrecognized text"),
-    ("flowchart TD\n  A[🎉🎉] --> B{x", 2, 15, "the end cannot stand here"),
+    ("flowchart TD\n  A[🎉🎉] --> B{x", 2, 15, "the end is not allowed here"),
     ("sequenceDiagram\n  A->>B: hi\n  A->B\n", 3, 7, "got 'NEWLINE'"),
-    ("erDiagram\n A ||--|| : x", 2, 10, "'COLON' cannot stand here"),
+    ("erDiagram\n A ||--|| : x", 2, 10, "'COLON' is not allowed here"),
     ("gitGraph\n commit\n checkout nowhere", 3, 2, "not yet created"),
     ("xychart-beta\n bar [1,2,", 2, 11, "got 'NEWLINE'"),
     ('pie\n "a" : 1\n "b" x', 3, 6, "unexpected character"),
     ("architecture-beta\n foo bar baz", 2, 6, "but found `bar`"),
     ("gantt\n dateFormat YYYY-MM-DD\n section A\n  b :z, not-a-date, 3d", 4, 9, "Invalid date"),
     ("---\nconfig: [\n---\nflowchart TD\nA-->B", 3, 1, "unexpected end of the stream"),
-    ("hello world", 1, 1, "this is no Mermaid diagram"),
-    # What Mermaid does not read is counted all the same.
-    ("---\ntitle: x\n---\nflowchart TD\n  A --> B{x\n", 5, 11, "the end cannot stand here"),
+    ("hello world", 1, 1, "this is not a Mermaid diagram"),
+    # Positions count the parts that Mermaid skips.
+    ("---\ntitle: x\n---\nflowchart TD\n  A --> B{x\n", 5, 11, "the end is not allowed here"),
     (
         "%% a comment\n%%{init: {'theme': 'dark'}}%%\n\nflowchart TD\n %% another\n  A --> B{x\n",
         6,
         11,
-        "the end cannot stand here",
+        "the end is not allowed here",
     ),
 ]
 
 
-def drawn(source: str, output: Output = Output.SVG) -> bytes:
+def draw_bytes(source: str, output: Output = Output.SVG) -> bytes:
     return draw(source, Format.MERMAID, output, engine="chromium").content
 
 
 def test_formulas_are_drawn() -> None:
-    svg = drawn(FORMULA).decode()
-    # Letters in fonts that come with the picture, the line of the fraction, and the root.
+    svg = draw_bytes(FORMULA).decode()
+    # Letters in embedded fonts, the fraction bar, and the root.
     assert set(re.findall(r"@font-face\{font-family:(\w+)", svg)) == {"KaTeX_Main", "KaTeX_Math"}
     assert "url(data:font/ttf;base64," in svg
     assert 'viewBox="0 0 400000' in svg
@@ -60,26 +60,26 @@ def test_formulas_are_drawn() -> None:
 
 def test_formulas_are_on_the_png() -> None:
     root, blank = (
-        drawn(f'flowchart LR\n A["$${formula}$$"]', Output.PNG)
+        draw_bytes(f'flowchart LR\n A["$${formula}$$"]', Output.PNG)
         for formula in (r"\sqrt{xxxxxxxx}", r"\phantom{\sqrt{xxxxxxxx}}")
     )
     assert decode(root).size == decode(blank).size
     assert ink(root, blank) > 300
 
 
-def test_a_fraction_has_its_line() -> None:
-    # The same height, with and without the line between.
+def test_fraction_has_its_bar() -> None:
+    # The same height, with and without the bar.
     with_line, without = (
-        drawn(f"sequenceDiagram\n A->>B: $$\\{name}{{1}}{{2}}$$", Output.PNG)
+        draw_bytes(f"sequenceDiagram\n A->>B: $$\\{name}{{1}}{{2}}$$", Output.PNG)
         for name in ("frac", "genfrac{}{}{0pt}{}")
     )
     assert decode(with_line).size == decode(without).size
     assert ink(with_line, without) > 5
 
 
-def test_labels_keep_their_bold_and_their_lines() -> None:
+def test_labels_keep_bold_text_and_line_breaks() -> None:
     source = 'flowchart LR\n A["`**bold** and *italic*`"] --> B[one<br/>two]'
-    svg = drawn(source).decode()
+    svg = draw_bytes(source).decode()
     styles = {
         words: style for style, words in re.findall(r'<tspan[^>]*style="([^"]*)">([^<]*)<', svg)
     }
@@ -90,38 +90,39 @@ def test_labels_keep_their_bold_and_their_lines() -> None:
     assert float(heights["two"]) > float(heights["one"])
 
 
-def test_a_style_sheet_is_not_needed_for_a_png() -> None:
-    # An aggregation is hollow, a composition is filled: a difference that is all in the sheet.
+def test_png_does_not_depend_on_the_style_sheet() -> None:
+    # An aggregation is hollow, a composition filled: only the style sheet makes the difference.
     hollow, filled = (
-        drawn(f"classDiagram\n direction LR\n Bank {end}-- Account", Output.PNG) for end in "o*"
+        draw_bytes(f"classDiagram\n direction LR\n Bank {end}-- Account", Output.PNG)
+        for end in "o*"
     )
     assert decode(hollow).size == decode(filled).size
     assert ink(hollow, filled) > 100
 
 
 @pytest.mark.parametrize(("source", "line", "column", "reason"), MISTAKES)
-def test_a_mistake_is_shown(source: str, line: int, column: int, reason: str) -> None:
+def test_error_has_its_position(source: str, line: int, column: int, reason: str) -> None:
     with pytest.raises(DrawingError) as caught:
-        drawn(source)
+        draw_bytes(source)
     error = caught.value
     assert (error.line, error.column) == (line, column), str(error)
     assert reason in error.reason
     assert error.excerpt == source.split("\n")[line - 1].rstrip()
 
 
-def test_what_has_no_place_is_said_without_one() -> None:
+def test_error_without_a_position() -> None:
     with pytest.raises(DrawingError, match="is not contiguous") as caught:
-        drawn('packet-beta\n0-7: "a"\n9-12: "b"')
+        draw_bytes('packet-beta\n0-7: "a"\n9-12: "b"')
     assert caught.value.line is None
 
 
-def test_a_source_changes_nothing_for_the_next() -> None:
+def test_source_does_not_affect_the_next() -> None:
     plain = sources.read("flowchart.mmd")
-    before = drawn(plain)
-    drawn(f'%%{{init: {{"theme": "dark", "securityLevel": "loose"}}}}%%\n{plain}')
+    before = draw_bytes(plain)
+    draw_bytes(f'%%{{init: {{"theme": "dark", "securityLevel": "loose"}}}}%%\n{plain}')
     with pytest.raises(DrawingError):
-        drawn("flowchart LR\n A --> B{x")
-    assert drawn(plain) == before
+        draw_bytes("flowchart LR\n A --> B{x")
+    assert draw_bytes(plain) == before
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_a_source_changes_nothing_for_the_next() -> None:
         ),
     ],
 )
-def test_what_is_missing_is_said(
+def test_missing_requirement_is_reported(
     name: str, value: object, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(engine.PROGRAM, raising=False)
@@ -149,7 +150,7 @@ def test_what_is_missing_is_said(
         tried.draw("flowchart LR\n A --> B", Format.MERMAID, Output.SVG)
 
 
-def test_a_program_that_is_no_browser_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_that_is_not_a_browser_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(engine.PROGRAM, "/bin/false")
     with pytest.raises(EngineMissing, match="Chromium could not be started"):
         ChromiumEngine().draw("flowchart LR\n A --> B", Format.MERMAID, Output.SVG)
@@ -158,7 +159,7 @@ def test_a_program_that_is_no_browser_is_said(monkeypatch: pytest.MonkeyPatch) -
     assert state.missing == f"a program at /nowhere/chromium, which {engine.PROGRAM} names"
 
 
-def test_what_holds_it_is_said(chromium: ChromiumEngine) -> None:
+def test_sandbox_is_reported(chromium: ChromiumEngine) -> None:
     [state] = chromium.in_force()
     assert state.ready
     assert re.fullmatch(r"with Mermaid 11\.\d+\.\d+", state.version or "")

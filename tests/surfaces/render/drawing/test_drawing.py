@@ -1,4 +1,4 @@
-"""What drawing is for: a source goes in, a picture comes out. Read this first."""
+"""Drawing: source in, picture out. Read this first."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from coatcheck.surfaces.render.drawing import (
     engine_names,
     engines_in_force,
 )
-from tests.surfaces.render.drawing.looking import decode, texts
+from tests.surfaces.render.drawing.picture_analysis import decode, texts
 
 
-def test_a_flowchart_becomes_an_svg(engine: str) -> None:
+def test_flowchart_becomes_an_svg(engine: str) -> None:
     source = "flowchart LR\n  A[Hand in] --> B[Come back]"
     picture = draw(source, Format.MERMAID, Output.SVG, engine=engine)
     assert picture.content_type == "image/svg+xml"
     assert {"Hand in", "Come back"} <= set(texts(picture.content))
 
 
-def test_a_d2_diagram_becomes_a_png() -> None:  # R11
+def test_d2_diagram_becomes_a_png() -> None:  # R11
     picture = draw("hand in -> come back", Format.D2, Output.PNG)
     assert picture.content_type == "image/png"
     assert decode(picture.content).getpixel((0, 0)) == (255, 255, 255)
 
 
-def test_a_mistake_says_where_it_is() -> None:
+def test_error_has_its_position() -> None:
     with pytest.raises(DrawingError) as caught:
         draw("flowchart LR\n  A --> B\n  B --> C{where", Format.MERMAID, Output.SVG)
     assert str(caught.value) == (
@@ -77,27 +77,27 @@ def test_engines_are_chosen_by_name() -> None:
     chosen = draw(source, Format.MERMAID, Output.SVG, engine="merman")
     assert chosen == draw(source, Format.MERMAID, Output.SVG)
     with pytest.raises(
-        EngineMissing, match="no engine 'd2' draws mermaid; there is merman, chromium"
+        EngineMissing, match="no engine 'd2' draws mermaid; known are merman, chromium"
     ):
         draw(source, Format.MERMAID, Output.SVG, engine="d2")
 
 
-def test_what_is_in_force_is_told() -> None:
+def test_active_engines_are_reported() -> None:
     found = {state.engine: state for state in engines_in_force()}
     assert set(found) == {"merman", "chromium", "d2"}
     assert {state.format for state in found.values()} == set(Format)
     for name in ("merman", "d2"):
         assert found[name].ready
         assert found[name].version
-    assert found["d2"].note  # which sandbox it runs in
+    assert found["d2"].note  # the sandbox it runs in
 
 
 @pytest.mark.parametrize("output", Output)
-def test_the_source_is_bounded(output: Output) -> None:
+def test_source_size_is_limited(output: Output) -> None:
     fits = "flowchart LR\n A --> B\n%%" + "x" * (256 * 1024 - 24)
     draw(fits, Format.MERMAID, output)
     for too_long in (fits + "xx", "flowchart LR\n A[" + "語" * 90_000 + "]"):
-        with pytest.raises(DrawingError, match="bytes; at most 262144 are taken"):
+        with pytest.raises(DrawingError, match="bytes; the limit is 262144"):
             draw(too_long, Format.MERMAID, output)
 
 
@@ -107,10 +107,10 @@ def test_the_source_is_bounded(output: Output) -> None:
     [
         ("", "there is nothing to draw"),
         (" \n\t\n", "there is nothing to draw"),
-        ("a\n b\0c", "line 2, column 3: a NUL is no text"),
-        ("a\n\ud800", "line 2, column 1: this is no Unicode character"),
+        ("a\n b\0c", "line 2, column 3: a NUL is not allowed"),
+        ("a\n\ud800", "line 2, column 1: this is not a Unicode character"),
     ],
 )
-def test_what_is_no_text_is_refused(language: Format, source: str, says: str) -> None:
+def test_invalid_text_is_rejected(language: Format, source: str, says: str) -> None:
     with pytest.raises(DrawingError, match=says):
         draw(source, language, Output.SVG)

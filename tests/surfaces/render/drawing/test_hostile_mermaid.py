@@ -1,4 +1,4 @@
-"""Mermaid sources that try to run script, to fetch something, or to use this machine up."""
+"""Mermaid sources that try to run scripts, to fetch something, or to exhaust the machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from coatcheck.surfaces.render.drawing import DrawingError, Format, Output, draw, mermaid
-from tests.surfaces.render.drawing.looking import SVG, decode, texts
+from tests.surfaces.render.drawing.picture_analysis import SVG, decode, texts
 
 HOSTILE = [
     'flowchart LR\n A --> B\n click A "javascript:bad()"',
@@ -55,7 +55,7 @@ HOSTILE = [
     "journey\n title <script>bad()</script>\n a: 3: <script>bad()</script>",
 ]
 
-# What Mermaid itself does not take.
+# Mermaid itself rejects these.
 REFUSED_BY_MERMAID = (
     'img: "',
     "fill:url(http",
@@ -66,7 +66,7 @@ REFUSED_BY_MERMAID = (
 
 
 @pytest.mark.parametrize("source", HOSTILE)
-def test_nothing_acts_and_nothing_is_fetched(source: str, engine: str) -> None:
+def test_output_is_passive_and_fetches_nothing(source: str, engine: str) -> None:
     if engine == "chromium" and any(each in source for each in REFUSED_BY_MERMAID):
         with pytest.raises(DrawingError, match="line"):
             draw(source, Format.MERMAID, Output.SVG, engine=engine)
@@ -86,13 +86,13 @@ def test_nothing_acts_and_nothing_is_fetched(source: str, engine: str) -> None:
     assert decode(draw(source, Format.MERMAID, Output.PNG, engine=engine).content).width > 20
 
 
-def test_what_looks_like_code_is_shown_as_text(engine: str) -> None:
+def test_markup_in_labels_is_shown_as_text(engine: str) -> None:
     source = "sequenceDiagram\n A->>B: #lt;b#gt; & javascript:x"
     drawn = draw(source, Format.MERMAID, Output.SVG, engine=engine)
     assert "<b> & javascript:x" in texts(drawn.content)
 
 
-def test_links_to_the_web_stay(engine: str) -> None:
+def test_web_links_are_kept(engine: str) -> None:
     source = 'flowchart LR\n A\n click A "https://example.com/"'
     drawn = draw(source, Format.MERMAID, Output.SVG, engine=engine)
     links = list(ElementTree.fromstring(drawn.content).iter(f"{SVG}a"))
@@ -100,8 +100,8 @@ def test_links_to_the_web_stay(engine: str) -> None:
     assert "https://example.com/" in links[0].attrib.values()
 
 
-def test_products_of_lists_are_refused_before_they_are_made(engine: str) -> None:
-    # Nine million edges from 38 KiB; the library would fill gigabytes, and then end the process.
+def test_edge_products_are_rejected_before_parsing(engine: str) -> None:
+    # Nine million edges from 38 KiB; the library would use gigabytes and then abort the process.
     ones, others = (" & ".join(f"{letter}{n}" for n in range(3000)) for letter in "ab")
     with pytest.raises(DrawingError, match="make more than 50000 edges"):
         draw(f"flowchart TD\n{ones} --> {others}", Format.MERMAID, Output.SVG, engine=engine)
@@ -111,7 +111,7 @@ def test_products_of_lists_are_refused_before_they_are_made(engine: str) -> None
 
 
 def test_layouts_have_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mermaid, "LONGEST_LAYOUT_S", 0.05)
+    monkeypatch.setattr(mermaid, "LAYOUT_TIMEOUT_S", 0.05)
     actors = "\n".join(f" a{n}->>a{n + 1}: x" for n in range(5000))
     with pytest.raises(DrawingError, match=r"takes longer than 0\.05 s"):
         draw(f"sequenceDiagram\n{actors}", Format.MERMAID, Output.SVG)
@@ -127,7 +127,7 @@ def test_layouts_have_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_pictures_have_a_largest_size(source: str, says: str) -> None:
+def test_picture_size_is_limited(source: str, says: str) -> None:
     draw(source, Format.MERMAID, Output.SVG)
     with pytest.raises(DrawingError, match=says):
         draw(source, Format.MERMAID, Output.PNG)
@@ -150,6 +150,6 @@ def test_large_diagrams_are_drawn_smaller() -> None:
         + "---\nflowchart LR\n A --> B",
     ],
 )
-def test_what_would_grow_without_end_is_refused(source: str) -> None:
+def test_explosive_sources_are_rejected(source: str) -> None:
     with pytest.raises(DrawingError):
         draw(source, Format.MERMAID, Output.SVG)

@@ -1,4 +1,4 @@
-"""A cluster: the one that `KUBECONFIG` names, else a small one of our own."""
+"""A cluster: the one in `KUBECONFIG`, or else a small fake."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
 from coatcheck.surfaces.tasks.runners import Command, CommandResult
 from coatcheck.surfaces.tasks.runners.kubernetes import KubernetesRunner, KubernetesSettings
-from coatcheck.surfaces.tasks.runners.names import job_name
-from tests.surfaces.tasks.kubernetes.fake import FakeCluster
+from coatcheck.surfaces.tasks.runners.runner import job_name
+from tests.surfaces.tasks.kubernetes.fake_cluster import FakeCluster
 
 REAL = "KUBECONFIG" in os.environ
 NAMESPACE = os.environ.get("K8S_NAMESPACE", "default")
@@ -26,7 +26,7 @@ def command(*argv: str, seconds: float = 60, name: str | None = None) -> Command
 
 
 async def first(event: asyncio.Event, task: asyncio.Task[CommandResult]) -> None:
-    """Wait for something that happens while a command runs; it fails with the command."""
+    """Wait for an event while a command runs; fail if the command ends first."""
     waiting = asyncio.ensure_future(event.wait())
     await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
@@ -36,7 +36,7 @@ async def first(event: asyncio.Event, task: asyncio.Task[CommandResult]) -> None
 
 @pytest.fixture
 async def fake() -> AsyncIterator[FakeCluster]:
-    """A cluster that can be told to misbehave: only ever our own."""
+    """A fake cluster that can be told to misbehave."""
     if REAL:
         pytest.skip("a real cluster cannot be told to misbehave")
     cluster = FakeCluster(NAMESPACE)

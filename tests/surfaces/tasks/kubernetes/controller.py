@@ -1,7 +1,7 @@
-"""What goes on behind the API of a small cluster: the Job controller, the scheduler, one kubelet.
+"""The controllers of the fake cluster: the Job controller, the scheduler, one kubelet.
 
 Containers are real processes of this machine, with the command, the environment and the merged
-output that a container would have; images and security contexts are only looked at.
+output of a container; images and security contexts are only checked.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Container:
 
     async def start(self, spec: Document) -> None:
         environment = {one["name"]: one["value"] for one in spec["env"]}
-        environment = {name: _expanded(text, environment) for name, text in environment.items()}
+        environment = {name: _expand(text, environment) for name, text in environment.items()}
         self.process = await asyncio.create_subprocess_exec(
-            *(_expanded(part, environment) for part in spec["command"]),
+            *(_expand(part, environment) for part in spec["command"]),
             env={"PATH": os.defpath, **environment},
             cwd=self.folder,
             stdout=PIPE,
@@ -44,12 +44,12 @@ class Container:
             start_new_session=True,
         )
 
-    async def run(self, news: Any) -> int:
+    async def run(self, notify: Any) -> int:
         assert self.process is not None
         assert self.process.stdout is not None
         while data := await self.process.stdout.read(65536):
             self.log += data
-            news()
+            notify()
         code = await self.process.wait()
         return code if code >= 0 else 128 - code
 
@@ -68,19 +68,19 @@ class Container:
 
 
 class Controller:
-    """Makes pods of Jobs, runs them, and says what became of them."""
+    """Creates the pods of Jobs, runs them, and reports their status."""
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
         self.containers: dict[str, Container] = {}
-        self.quota: str | None = None  # what the Job controller is told when it makes a pod
-        self.started = 0  # processes, in all
-        self.room = asyncio.Event()  # cleared: no node has room for another pod
-        self.room.set()
-        self.frozen = False  # nobody enforces deadlines, nor says that a Job has ended
+        self.quota: str | None = None  # the error when the Job controller creates a pod
+        self.started = 0  # processes started in total
+        self.capacity = asyncio.Event()  # cleared: no node has capacity for another pod
+        self.capacity.set()
+        self.frozen = False  # deadlines are not enforced, and the end of a Job is not reported
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def take(self, job: Document) -> None:
+    def add(self, job: Document) -> None:
         self._tasks[job["metadata"]["name"]] = asyncio.create_task(self._control(job))
 
     async def close(self) -> None:
@@ -100,10 +100,10 @@ class Controller:
         self.objects.remove("jobs", name)
 
     async def evict(self, name: str) -> None:
-        """Take the node away under a Job's pod."""
+        """Evict a Job's pod."""
         (pod,) = self._pods(name)
         container = self.containers[pod["metadata"]["name"]]
-        # Its process may be ahead of what is known of it.
+        # Its process may be ahead of its reported status.
         while pod["status"]["phase"] == "Pending":  # noqa: ASYNC110 - nobody says so
             await asyncio.sleep(0.01)
         pod["status"] |= {"phase": "Failed", "reason": "Evicted"}
@@ -113,7 +113,7 @@ class Controller:
         self.objects.changed("pods", pod)
 
     async def delete_pod(self, name: str) -> None:
-        """Do what `kubectl delete pod` does."""
+        """Act like `kubectl delete pod`."""
         await self._delete_pods(name)
 
     async def _control(self, job: Document) -> None:
@@ -145,10 +145,10 @@ class Controller:
         self.objects.remove("jobs", job["metadata"]["name"])
 
     async def _pod(self, job: Document) -> bool:
-        """Make a pod and run it; return whether it has ended well."""
+        """Create a pod and run it; return whether it succeeded."""
         name = job["metadata"]["name"]
         while self.quota is not None:
-            self._complain(name, self.quota)
+            self._add_event(name, self.quota)
             await asyncio.sleep(0.05)
         template = job["spec"]["template"]
         pod = self.objects.create(
@@ -169,9 +169,9 @@ class Controller:
         if _gibibytes(spec["resources"]["requests"]["memory"]) > _NODE_MEMORY_GI:
             self._scheduled(pod, "False", "0/1 nodes are available: 1 Insufficient memory.")
             await asyncio.Event().wait()
-        if not self.room.is_set():
+        if not self.capacity.is_set():
             self._scheduled(pod, "False", "0/1 nodes are available: 1 Too many pods.")
-            await self.room.wait()
+            await self.capacity.wait()
         self._scheduled(pod, "True", "")
         await self._pull(pod, spec["image"])
         return await self._run(pod, spec)
@@ -253,7 +253,7 @@ class Controller:
         pod["status"]["containerStatuses"] = [one]
         self.objects.changed("pods", pod)
 
-    def _complain(self, name: str, message: str) -> None:
+    def _add_event(self, name: str, message: str) -> None:
         if self.objects.get("events", f"{name}.1") is None:
             self.objects.create(
                 "events",
@@ -266,8 +266,8 @@ class Controller:
             )
 
 
-def _expanded(text: str, environment: dict[str, str]) -> str:
-    """Put values for `$(NAME)` as the kubelet does; `$$` is one dollar."""
+def _expand(text: str, environment: dict[str, str]) -> str:
+    """Expand `$(NAME)` as the kubelet does; `$$` is one dollar."""
 
     def value(found: re.Match[str]) -> str:
         return "$" if found[0] == "$$" else environment.get(found[1], found[0])

@@ -1,4 +1,4 @@
-"""The objects of a small cluster: versions, history and watches, as the API has them."""
+"""The objects of the fake cluster, with versions, history and watches."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ def now() -> str:
 
 
 class Gone(Exception):
-    """The history does not reach back so far."""
+    """The history does not go back that far."""
 
 
 class Objects:
-    """All objects by kind and name, and everything that has happened to them."""
+    """All objects by kind and name, and their history."""
 
     def __init__(self) -> None:
         self.version = 1000
-        self.oldest = 1000  # what is older than this can no longer be watched from
+        self.oldest = 1000  # older versions can no longer be watched
         self._all: dict[tuple[str, str], Document] = {}
         self._history: list[tuple[int, str, str, Document]] = []
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def get(self, kind: str, name: str) -> Document | None:
         return self._all.get((kind, name))
@@ -41,26 +41,26 @@ class Objects:
         metadata = document["metadata"]
         metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
         self._all[kind, metadata["name"]] = document
-        self._happened("ADDED", kind, document)
+        self._record("ADDED", kind, document)
         return document
 
     def changed(self, kind: str, document: Document) -> None:
         if (kind, document["metadata"]["name"]) in self._all:
-            self._happened("MODIFIED", kind, document)
+            self._record("MODIFIED", kind, document)
 
     def remove(self, kind: str, name: str) -> None:
         if (document := self._all.pop((kind, name), None)) is not None:
-            self._happened("DELETED", kind, document)
+            self._record("DELETED", kind, document)
 
-    def _happened(self, what: str, kind: str, document: Document) -> None:
+    def _record(self, what: str, kind: str, document: Document) -> None:
         self.version += 1
         document["metadata"]["resourceVersion"] = str(self.version)
         self._history.append((self.version, what, kind, copy.deepcopy(document)))
         self.wake()
 
     def wake(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def watch(
         self, kind: str, labels: dict[str, str], version: int
@@ -68,13 +68,13 @@ class Objects:
         if version < self.oldest:
             raise Gone
         while True:
-            news = self._news
+            changed = self._changed
             for at, what, of, document in list(self._history):
                 if at > version:
                     version = at
                     if of == kind and _has(document, labels):
                         yield what, document
-            await news.wait()
+            await changed.wait()
 
 
 def _has(document: Document, labels: dict[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""The Job that is asked for: nothing in it that could do harm, nothing misspelt."""  # T14
+"""The Job manifest: valid, and without privileges."""  # T14
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from coatcheck.surfaces.tasks.runners.kubernetes.manifest import job_manifest
 COMMAND = Command(("echo", "hello"), "execution-1")
 
 
-def test_every_field_is_one_that_kubernetes_knows() -> None:
+def test_manifest_is_valid() -> None:
     manifest = job_manifest(COMMAND, KubernetesSettings())
     assert Job.from_dict(manifest).to_dict() == manifest
 
 
-def test_it_can_do_nothing_it_does_not_need() -> None:
+def test_pod_has_no_privileges() -> None:
     spec = job_manifest(COMMAND, KubernetesSettings())["spec"]["template"]["spec"]
     assert spec["automountServiceAccountToken"] is False
     assert spec["securityContext"]["runAsNonRoot"] is True
@@ -33,7 +33,7 @@ def test_it_can_do_nothing_it_does_not_need() -> None:
     assert set(container["resources"]) == {"requests", "limits"}
 
 
-def test_the_settings_of_the_document() -> None:
+def test_settings_are_applied() -> None:
     settings = KubernetesSettings.read(
         {
             "K8S_NAMESPACE": "commands",
@@ -52,7 +52,7 @@ def test_the_settings_of_the_document() -> None:
     assert spec["template"]["spec"]["containers"][0]["image"] == "alpine:3"
 
 
-def test_what_is_not_set_is_as_the_document_says() -> None:
+def test_default_settings_match_the_specification() -> None:
     settings = KubernetesSettings.read({"K8S_TTL_SECONDS": ""})
     assert (settings.ttl_seconds, settings.active_deadline_seconds, settings.backoff_limit) == (
         120,
@@ -73,11 +73,11 @@ def test_what_is_not_set_is_as_the_document_says() -> None:
         ("K8S_MEMORY_LIMIT", "much"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(name: str, value: str) -> None:
+def test_invalid_settings_are_rejected(name: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
         KubernetesSettings.read({name: value})
 
 
-def test_a_command_says_itself_how_long_it_may_take() -> None:
+def test_command_can_set_its_time_limit() -> None:
     command = Command(("true",), "x", seconds=7.2)
     assert job_manifest(command, KubernetesSettings())["spec"]["activeDeadlineSeconds"] == 8

@@ -1,4 +1,4 @@
-"""The shipped NetworkPolicy: it selects every pod that runs a command, and allows nothing."""
+"""The shipped NetworkPolicy selects every pod that runs a command, and allows nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coatcheck.surfaces.tasks.runners import Command
 from coatcheck.surfaces.tasks.runners.kubernetes import KubernetesSettings
 from coatcheck.surfaces.tasks.runners.kubernetes.manifest import job_manifest
 from tests.surfaces.tasks.kubernetes.conftest import MakeRunner, command
-from tests.surfaces.tasks.kubernetes.fake import FakeCluster
+from tests.surfaces.tasks.kubernetes.fake_cluster import FakeCluster
 
 ROOT = Path(__file__).parents[4]
 FILE = ROOT / "deploy/kubernetes/network-policy.yaml"
@@ -28,7 +28,7 @@ def policy() -> dict[str, Any]:
 
 
 def selects(policy: dict[str, Any], labels: dict[str, str]) -> bool:
-    """Tell whether a policy applies to a pod with these labels."""
+    """Report whether a policy applies to a pod with these labels."""
     selector = policy["spec"]["podSelector"]
     assert set(selector) == {"matchLabels"}
     return bool(selector["matchLabels"].items() <= labels.items())
@@ -40,13 +40,13 @@ def pod_labels(**settings: Any) -> dict[str, str]:
     return dict(manifest["spec"]["template"]["metadata"]["labels"])
 
 
-def test_every_field_is_one_that_kubernetes_knows(policy: dict[str, Any]) -> None:
+def test_policy_is_valid(policy: dict[str, Any]) -> None:
     assert NetworkPolicy.from_dict(policy).to_dict() == policy
     assert (policy["apiVersion"], policy["kind"]) == ("networking.k8s.io/v1", "NetworkPolicy")
-    assert "namespace" not in policy["metadata"], "it is applied to the one that is in use"
+    assert "namespace" not in policy["metadata"], "it is applied to the namespace in use"
 
 
-def test_the_page_shows_the_same_policy(policy: dict[str, Any]) -> None:
+def test_documentation_shows_the_same_policy(policy: dict[str, Any]) -> None:
     [shown] = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert yaml.safe_load(shown) == policy
 
@@ -57,7 +57,7 @@ def test_no_traffic_is_allowed_in_either_direction(policy: dict[str, Any]) -> No
     assert set(spec) == {"podSelector", "policyTypes"}, "no rule that allows anything"
 
 
-def test_it_selects_the_pods_of_commands_and_no_others(policy: dict[str, Any]) -> None:
+def test_policy_selects_only_pods_of_commands(policy: dict[str, Any]) -> None:
     assert selects(policy, pod_labels())
     assert selects(policy, pod_labels(namespace="other", executor_image="alpine:3"))
     assert not selects(policy, {"app.kubernetes.io/managed-by": "coatcheck"})
@@ -65,7 +65,7 @@ def test_it_selects_the_pods_of_commands_and_no_others(policy: dict[str, Any]) -
 
 
 @pytest.mark.anyio
-async def test_the_pods_that_a_cluster_makes_are_selected(
+async def test_created_pods_are_selected(
     policy: dict[str, Any], make_runner: MakeRunner, fake: FakeCluster
 ) -> None:
     assert (await make_runner().run(command("true"))).exit_code == 0
@@ -73,8 +73,8 @@ async def test_the_pods_that_a_cluster_makes_are_selected(
     assert [selects(policy, pod["metadata"]["labels"]) for pod in pods] == [True]
 
 
-def test_a_pod_has_no_way_around_it() -> None:
-    """A pod in the network of its node is subject to no policy; a token would open the API."""
+def test_pod_cannot_bypass_the_policy() -> None:
+    """A pod in its node's network is subject to no policy; a token would open the API."""
     spec = job_manifest(Command(("true",), "x"), KubernetesSettings())["spec"]["template"]["spec"]
     for name in ("hostNetwork", "hostPID", "hostIPC", "serviceAccountName"):
         assert name not in spec

@@ -1,9 +1,8 @@
-"""Claimer of this process, and what it remembers between them.
+"""The claims of this process, and the state it keeps between them.
 
-Whatever can be claimed at once is taken in one round trip (fast_claim.py); where it is crowded,
-jobs take turns (store/postgres/fair_claim.py). Three memories make that quick, and nothing depends
-on any of them: where the jobs stand that were handed out, which lanes hold jobs, and where it is
-crowded.
+If no job has to take turns, a claim is one round trip (fast_claim.py). Otherwise lanes take turns
+(fair_claim.py). Three caches make that quick, and correctness depends on none of them: the status
+of the claimed jobs, the lanes that hold jobs, and the kinds that need fairness.
 """
 
 from __future__ import annotations

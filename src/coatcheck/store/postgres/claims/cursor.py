@@ -1,24 +1,22 @@
-"""Where claims begin to look, while looking everywhere is slow.
+"""The position from which claims search, while a search of the whole index is slow.
 
-The index of claimable jobs keeps an entry for every job that was ever in it until the server may
-clean up, and beside a reader with an old snapshot (a backup, a forgotten session) it may not. A
-claim then walks over all that was claimed since before it comes to the first job that is there.
+The index of claimable jobs keeps an entry for every job that was ever in it until vacuum removes
+it. A reader with an old snapshot (a backup, a forgotten session) prevents that. A claim then scans
+all entries since that snapshot before it reaches the first claimable job.
 
-So a claim that looks everywhere is timed, by the server: finding and locking, without the commit.
-While that is quick, nothing else happens. When it was slow twice in a row, the *lanes* are read:
-every (kind, queue, priority) that has something to claim, and its oldest job. The claims that
-follow look into these lanes only, from there on, and move the beginning on as they take jobs. What
-could be missed that way:
+So the server times each full search: finding and locking, without the commit. While that is quick,
+nothing else happens. After two slow searches in a row the *lanes* are read: every (kind, queue,
+priority) with a claimable job, and its oldest job. Later claims search only these lanes from there,
+and advance the start as they claim. What could be missed:
 
-- What this store does itself is noted: a job that is submitted or queued again opens its lane, or
-  moves its beginning back, also for the claims that are under way just then. So does a claim that
-  lets go of jobs it had locked, which another may have passed over. Where more than that
-  happens (delayed jobs become due, a worker is removed, a queue is released, a claim fails) the
-  lanes are forgotten, and the next claim looks everywhere.
-- What other processes do is not known here: a job they queue again behind the beginning, or in a
-  lane that was empty, waits until the lanes are too old. They are after `PATIENCE` times what
-  reading them took, and `LONGEST_S` at most. So looking everywhere takes a small share of the time,
-  however slow it is. A claim that found less than it asked for has the workers woken at that time.
+- Changes by this store are recorded. A job that is submitted or queued again opens its lane or
+  moves its start back, even for claims in progress. So does a claim that unlocks jobs which another
+  claim may have skipped. After other changes (delayed jobs become due, a worker is removed, a queue
+  is resumed, a claim fails) the lanes are discarded, and the next claim searches everywhere.
+- Changes by other processes are unknown. A job that they queue before the start, or in an empty
+  lane, waits until the lanes expire: after `PATIENCE` times the duration of reading them, and
+  `LONGEST_S` at most. So full searches take a small share of the time, however slow they are. If a
+  claim found fewer jobs than requested, the workers are woken at that time.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Claims where it is crowded: jobs in lanes take turns, or there are limits.
+"""Claims with fairness: jobs in lanes take turns, or there are limits.
 
-The order and the limits are those of store/fairness.py and store/limits.py, which ask for lanes,
-jobs and counts as if they were at hand. Here they are on a server, so they are fetched ahead, many
-in one statement, and choosing is done from what is there. Where it asks for more, that is fetched,
-and it begins again: it is quick, and mostly the first fetch is enough.
+The order and the limits are those of store/shared/fairness.py and limits.py, which read lanes, jobs
+and counts as if they were local. Here they are on a server. So they are fetched ahead, many in one
+statement, and the choice is made from the fetched rows. If it needs more, that is fetched and the
+choice starts over. It is quick, and usually the first fetch is enough.
 
-What keeps limits exact: a claim that may start jobs of a limit holds the limit's lock from before
-it counts until its commit, so claims of the same limit come one after the other and each sees what
-the one before has started. The locks are taken in the order of their names, before any row, and no
-row is ever waited for. Claims that no limit concerns take no lock.
+Limits are exact: a claim that may start jobs of a limit holds the limit's advisory lock from before
+it counts until its commit, so claims of the same limit are serialized and each sees the jobs that
+the previous one started. Locks are acquired in the order of their names, before any row, and no
+claim waits for a row. Claims without a limit acquire no lock.
 
-Jobs are locked as they are fetched. Those that were not taken in the end are free again with the
-commit, and the workers are told, since another claim may have passed over them.
+Jobs are locked as they are fetched. Jobs that were not claimed are unlocked by the commit, and the
+workers are notified, since another claim may have skipped them.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
-"""Claiming in one round trip, and settling in one what still stands as its claim left it.
+"""The fast paths: claim in one round trip, and settle jobs that are unchanged since their claim.
 
-*The claim* of plain jobs is one statement (`claim` in queries.sql), which tells where there are
-others, and takes nothing then: that is for store/postgres/fair_claim.py. Here and in the settle of
-successes a rule of `coatcheck.model.transition` is written a second time, in SQL: what `claimed`
-and `settled` make of a standing, and the event that tells of it. Tests compare the two, and so does
-every random history that both stores are driven through.
+*Claim.* Plain jobs are claimed by one statement (`claim` in queries.sql). If other jobs exist, it
+claims nothing and says so; fair_claim.py takes over. This statement and the settlement of successes
+repeat rules of `coatcheck.model.transition` in SQL: the status after `claimed` and `settled`, and
+the event. tests/store/rules.py pins them case by case, and random histories compare both stores.
 
-*The settle.* A worker that settles a job has mostly claimed it through the same store, a moment
-before. So the store remembers, for the jobs it handed out, where they stood then, and how many
-entries their reports have added to their logs since. What becomes of them is decided from that, and
-written if it is still so: every transition and every report changes the fence or the
-number of the last event, so these two tell. If one job of a batch stands otherwise, or is not
-remembered, nothing is written and the batch goes the careful way: lock, read, decide, write. Where
-all have succeeded only their results are sent, and the rest follows from the rows
-(`succeed_as_claimed`): half of what settling cost was laying out and taking apart 18 columns.
-Nothing depends on the memory, so it may forget, and it does when it grows too large.
+*Settle.* A worker usually settles a job that it claimed through the same store a moment before. So
+the store remembers the status of the jobs it handed out, and how many events their reports have
+added since. It decides the transition from that, and writes it only if the row is still the same:
+every transition and every report changes the fence or the number of the last event. If one job of
+a batch has changed or is not remembered, nothing is written and the batch takes the careful path:
+lock, read, decide, write. If all jobs succeeded, only their results are sent, and the rest follows
+from the rows (`succeed_as_claimed`): encoding and decoding 18 columns was half the cost of a
+settlement. Correctness does not depend on this memory, so it may be dropped, and is when it grows
+too large.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ from coatcheck.store.postgres.database.column_encoding import as_texts, in_colum
 from coatcheck.store.postgres.database.statements import Statements
 from coatcheck.store.postgres.operations import waiters
 from coatcheck.store.shared.fairness import RoundRobin
-from coatcheck.store.shared.rows import decode_failure, standing_row
+from coatcheck.store.shared.rows import decode_failure, status_row
 
 PROMOTE_AT_ONCE = 1_000
 # How many claimed jobs are remembered: far more than the workers of one process hold.
 MOST_REMEMBERED = 20_000
-# The columns of `claim`, from the ninth on those that a standing is made of, and the terms.
-_STANDING, _TERMS = 11, 20
+# The columns of `claim`, from the ninth on those that a status is made of, and the terms.
+_STATUS, _TERMS = 11, 20
 # Columns of `claim`, from its end: then come how many webhooks it makes, how long it took, and
 # whether it is crowded.
 _LIMITED = -4
@@ -102,15 +101,13 @@ class ClaimedRows:
         if found is None:
             return None
         row, terms, worker, now = found
-        phase, attempt, fence, run_at, finished, expires, cancel, error, last = row[
-            _STANDING:_TERMS
-        ]
+        phase, attempt, fence, run_at, finished, expires, cancel, error, last = row[_STATUS:_TERMS]
         failure = None if error is None else decode_failure(error)
-        standing = JobStatus(
+        status = JobStatus(
             State.RUNNING, False, phase, None, attempt, fence, worker, run_at, now, finished,
             expires, cancel, failure, last + self._said.get(lease, 0),
         )  # fmt: skip
-        return standing, terms
+        return status, terms
 
 
 class Crowd(NamedTuple):
@@ -254,17 +251,17 @@ async def settle_as_claimed(
         found = handed.find(lease)
         if found is None or report is not None or found[1].parent is not None:
             return None
-        standing, event = rules.settled(*found, outcome, now)
-        if standing.state in (State.WAITING, State.CANCELLED):
+        status, event = rules.settled(*found, outcome, now)
+        if status.state in (State.WAITING, State.CANCELLED):
             return None  # more follows from it
-        if standing.state is State.QUEUED:
+        if status.state is State.QUEUED:
             topics.add(Topic.WORK)
             again.append(handed.lane(lease))
         result = outcome.result if isinstance(outcome, Succeeded) else None
         if result is not None and is_reference(result):
             return None  # its blob is to be taken over in the same transaction
         key = (lease.tenant, lease.job_id)
-        rows[key] = (*key, *standing_row(standing), event, result)
+        rows[key] = (*key, *status_row(status), event, result)
     if not rows or len(rows) < len(settlements):
         return None  # the same job twice
     values = in_columns([rows[key] for key in sorted(rows)])

@@ -1,15 +1,14 @@
 """Group commit on a server: concurrent calls of one verb become one statement.
 
-While a batch is on its way, calls pile up; the next batch takes them all. So a lone caller waits
-for nobody, and many share one round trip and one commit.
+While a batch is in progress, further calls queue up, and the next batch takes them all. A lone
+caller does not wait, and many callers share one round trip and one commit.
 
-Batches are made and written on the loop that the connections belong to. Who calls from another, as
-a handler does for each of its steps, hands the item over there, and is answered where it waits: one
-way there and one back, and nothing is made on either loop to carry it.
+Batches are built and written on the loop that owns the connections. A call from another loop, such
+as a handler's step, passes its item to that loop and is answered on its own loop: one hop each way,
+with no other object created.
 
-When a batch fails because of what is in it, it is halved and tried again, until the bad item is
-alone and fails alone. When the store is down, or keys have changed, all of a batch's callers hear
-so.
+If a batch fails because of an item, it is halved and retried until the bad item fails alone. If the
+store is unavailable, or access has changed, all callers of the batch get the error.
 """
 
 from __future__ import annotations

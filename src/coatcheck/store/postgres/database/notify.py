@@ -1,15 +1,15 @@
-"""Wake-ups between machines: NOTIFY after a commit, LISTEN on a connection of its own.
+"""Wake-ups between machines: NOTIFY after a commit, LISTEN on a dedicated connection.
 
-- Whoever committed something others may wait for publishes its topics *after* the commit, on a
-  connection of its own, all that piled up in one NOTIFY: a NOTIFY inside each transaction would
-  serialise the commits. Nobody waits for it to be on the disk: a crash forgets who listened, too.
-- What running jobs say of themselves comes in streams, and only those who follow a job want it: of
-  that the others are told at most every `REPORTS_S`.
-- Each process that waits listens on one direct connection (`COATCHECK_LISTEN` names it where the
-  other connections go through a pooler). When it breaks it is opened again, and as nobody knows
-  what was missed, everybody is woken once.
-- The net below: while there is no LISTEN (behind a pooler with no direct address, or while the
-  server is away) everybody is woken every `poll_s`.
+- A process publishes topics *after* its commit, on a connection of its own, all pending topics in
+  one NOTIFY. A NOTIFY inside each transaction would serialize the commits. It is not synced to
+  disk: a crash loses the listeners too.
+- Reports of running jobs come in streams, and only watchers of a job need them. Other processes are
+  notified of them at most every `REPORTS_S`.
+- Each process with subscribers listens on one direct connection (`COATCHECK_LISTEN` names it if the
+  other connections go through a pooler). When it breaks it is reopened, and every waiter is woken
+  once, because notifications may have been lost.
+- The safety net: without LISTEN (behind a pooler with no direct address, or while the server is
+  unavailable) every waiter is woken every `poll_s`.
 """
 
 from __future__ import annotations

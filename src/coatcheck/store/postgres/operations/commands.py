@@ -1,4 +1,4 @@
-"""What users do to jobs that are there, each inside one transaction: send, resume, fork, delete."""
+"""Commands of users on existing jobs, each inside one transaction: send, resume, fork, delete."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def send(
         if sent["name"] != name or not is_same(sent["data"], data):
             raise KeyReused("this idempotency key was used for another event")
         return
-    state = found[job].standing.state
+    state = found[job].status.state
     if state.is_terminal:
         raise Conflict(f"job {job[1]} is {state}: nobody will wait for an event any more")
     if await db.fetchval(sql.count_messages, *job) >= most:
@@ -83,7 +83,7 @@ async def delete(db: Any, sql: Statements, job: Job, now: int) -> DeletedJob:
         raise Conflict(f"job {job.id} is {state}: only a job that has ended is deleted")
     keys = [[job.tenant], [job.id]]
     files = await blobs.remove(db, sql, keys)
-    deliveries = await webhooks.remove(db, sql, keys)
+    deliveries = await webhooks.delete_job_deliveries(db, sql, keys)
     events, steps, sent = await remove(db, sql, keys, [job.kind], now)
     return DeletedJob(job.id, payloads, events, steps, *files, sent, deliveries)
 

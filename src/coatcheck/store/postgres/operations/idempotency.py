@@ -1,7 +1,7 @@
-"""Submitting under idempotency keys: the key and its jobs are one transaction.
+"""Submission under idempotency keys: the key and its jobs are one transaction.
 
-Taking a key locks its row until the transaction ends, so of two submits under one key, wherever
-they come from, the second sees what became of the first.
+Reserving a key locks its row until the transaction ends. So of two submits under one key, from any
+process, the second sees the outcome of the first.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The write operations on jobs, each for a whole batch inside one transaction.
 
-They do what the SQLite store's do, for many jobs at a time: lock and read where the jobs stand, ask
-`coatcheck.model.transition` what becomes of them, write that and the events together. Nothing here
-decides anything. Each returns, beside its answer, whom to wake once the transaction is committed.
+Each locks and reads the jobs, takes the transitions from `coatcheck.model.transition`, and writes
+the jobs and their events together. No rule is decided here. Each returns its answer and the topics
+to publish after the commit.
 
-What follows from a transition for *other* jobs is not done in its transaction, but right after it,
-in one of its own: `SettleEffects` says what. See waiting.py.
+Effects on *other* jobs are not part of the transaction; they run right after it, in transactions of
+their own. `SettleEffects` lists them. See waiters.py.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from coatcheck.store.postgres.database.statements import Statements
 from coatcheck.store.postgres.operations import blobs
 from coatcheck.store.shared.rows import (
     NEW_JOB_COLUMNS,
-    STANDING_FIELDS,
+    STATUS_FIELDS,
     encode_progress,
     new_job_row,
     phase_told,
-    read_standing,
+    read_status,
     report_entries,
-    standing_row,
+    status_row,
     step_entry,
     step_row,
 )
@@ -83,7 +83,7 @@ class SettleEffects:
 class LockedJob(NamedTuple):
     """A locked job."""
 
-    standing: JobStatus
+    status: JobStatus
     terms: Terms
     kind: str
     limited: bool = False  # counts for a limit while it runs
@@ -124,7 +124,7 @@ async def submit(
         limited = [(job.tenant, job.id, job.input_until) for job in new if has_limit(job)]
         if limited:
             await db.execute(sql.keep_inputs_until, *columns(limited, 3))
-        await webhooks.listen(db, sql, new)
+        await webhooks.add_job_endpoint(db, sql, new)
         return _count(written)
     try:
         written = await db.execute(sql.submit, *values)
@@ -148,11 +148,11 @@ async def submit_finished(
         # An earlier try may have written it, and told nobody.
         return {Topic.CHANGES, Topic.WEBHOOKS}, SettleEffects()
     # Nobody else sees the job yet: it stands as it was written, and there is nothing to lock.
-    new = LockedJob(rules.created(job.run_at, handed_in).standing, job.terms, job.kind)
-    taken = rules.claimed(new.standing, NO_WORKER, ended.began_at)
+    new = LockedJob(rules.created(job.run_at, handed_in).status, job.terms, job.kind)
+    taken = rules.claimed(new.status, NO_WORKER, ended.began_at)
     claimed = await write(db, sql, {key: new}, {key: taken}, ended.began_at)
-    running = new._replace(standing=taken.standing)
-    settlement = Settlement(Lease(*key, taken.standing.fence), ended.outcome, ended.report)
+    running = new._replace(status=taken.status)
+    settlement = Settlement(Lease(*key, taken.status.fence), ended.outcome, ended.report)
     _, topics, after = await settle(db, sql, [settlement], now, {key: running})
     after.deliveries += claimed.deliveries
     # In one order, so that nobody waits in a circle.
@@ -180,7 +180,7 @@ def new_job_columns(new: Sequence[JobInsert], now: int, fence: int = 0) -> list[
     """Lay new jobs out as `submit` takes them."""
     # Most jobs of a batch are due at one time, and all that are begin in the same way.
     begun = {
-        run_at: rules.created(run_at, now).standing._replace(fence=fence)
+        run_at: rules.created(run_at, now).status._replace(fence=fence)
         for run_at in {job.run_at for job in new}
     }
     rows = [(*new_job_row(job, begun[job.run_at]), job.input) for job in new]
@@ -203,14 +203,14 @@ async def settle(
     ending = {
         key_of(item.lease): item
         for item in reversed(fresh)
-        if found[key_of(item.lease)].standing.state is State.RUNNING
+        if found[key_of(item.lease)].status.state is State.RUNNING
     }
     said = [(item.lease, item.report) for item in ending.values() if item.report is not None]
     tells = await write_reports(db, sql, said, found, now)
     changes: dict[Key, Transition] = {}
     results: dict[Key, str] = {}
     for key, (_, outcome, _) in ending.items():
-        changes[key] = rules.settled(found[key].standing, found[key].terms, outcome, now)
+        changes[key] = rules.settled(found[key].status, found[key].terms, outcome, now)
         if isinstance(outcome, Succeeded):
             results[key] = outcome.result
     after = await write(db, sql, found, changes, now, results)
@@ -219,7 +219,7 @@ async def settle(
     waits = [
         (key[0], what, key[1], part)
         for key, (_, outcome, _) in ending.items()
-        if isinstance(outcome, Waiting) and changes[key].standing.state is State.WAITING
+        if isinstance(outcome, Waiting) and changes[key].status.state is State.WAITING
         for part, group in enumerate(outcome.groups)
         for what in group
     ]
@@ -229,7 +229,7 @@ async def settle(
     # What an earlier try of ours has settled was perhaps never told to anybody: then tell it all.
     again = len(fresh) > len(changes)
     topics = {Topic.CHANGES} if changes else set()
-    states = {change.standing.state for change in changes.values()}
+    states = {change.status.state for change in changes.values()}
     room = any(found[key].limited for key in changes)
     if again or room or states & {State.QUEUED, State.WAITING}:
         topics = {Topic.CHANGES, Topic.WORK}
@@ -238,7 +238,7 @@ async def settle(
 
 def _holds(found: Mapping[Key, LockedJob], lease: Lease) -> bool:
     job = found.get(key_of(lease))
-    return job is not None and job.standing.fence == lease.fence
+    return job is not None and job.status.fence == lease.fence
 
 
 async def report(
@@ -249,16 +249,14 @@ async def report(
     """
     found = await lock(db, sql, [key_of(lease) for lease, _ in reports])
     answers = [
-        _holds(found, lease) and found[key_of(lease)].standing.state is State.RUNNING
+        _holds(found, lease) and found[key_of(lease)].status.state is State.RUNNING
         for lease, _ in reports
     ]
     said = [item for item, fits in zip(reports, answers, strict=True) if fits]
-    before = {lease: found[key_of(lease)].standing.last_event for lease, _ in said}
+    before = {lease: found[key_of(lease)].status.last_event for lease, _ in said}
     tells = await write_reports(db, sql, said, found, now)
     await count_stale(db, sql, answers.count(False))
-    added = {
-        lease: found[key_of(lease)].standing.last_event - last for lease, last in before.items()
-    }
+    added = {lease: found[key_of(lease)].status.last_event - last for lease, last in before.items()}
     return answers, added, tells
 
 
@@ -268,7 +266,7 @@ async def keep_artifact(
     """Name a file of a running job."""
     key = key_of(lease)
     job = (await lock(db, sql, [key])).get(key)
-    if job is None or job.standing.fence != lease.fence or job.standing.state is not State.RUNNING:
+    if job is None or job.status.fence != lease.fence or job.status.state is not State.RUNNING:
         await count_stale(db, sql, 1)
         return False
     await blobs.keep_artifact(db, sql, *key, artifact, content)
@@ -284,7 +282,7 @@ async def move(
 ) -> tuple[int, SettleEffects]:
     """Apply a rule that needs no lease (cancel, lost, expired) to jobs; return how many moved."""
     found = await lock(db, sql, keys)
-    changes = {key: rule(job.standing, job.terms, now) for key, job in found.items()}
+    changes = {key: rule(job.status, job.terms, now) for key, job in found.items()}
     moved = {key: change for key, change in changes.items() if change is not None}
     return len(moved), await write(db, sql, found, moved, now)
 
@@ -292,9 +290,9 @@ async def move(
 async def lock(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, LockedJob]:
     """Lock jobs in the order of their keys and read where they stand."""
     rows = await db.fetch(sql.lock_standings, *columns(sorted(set(keys)), 2))
-    split = 2 + STANDING_FIELDS
+    split = 2 + STATUS_FIELDS
     return {
-        (row[0], row[1]): LockedJob(read_standing(row[2:split]), Terms(*row[split:-2]), *row[-2:])
+        (row[0], row[1]): LockedJob(read_status(row[2:split]), Terms(*row[split:-2]), *row[-2:])
         for row in rows
     }
 
@@ -314,7 +312,7 @@ async def write(
     if not changes:
         return after
     rows = [
-        (*key, *standing_row(change.standing), change.event, results.get(key))
+        (*key, *status_row(change.status), change.event, results.get(key))
         for key, change in changes.items()
     ]
     after.deliveries = await db.fetchval(sql.write_transitions, *in_columns(rows), now)
@@ -322,15 +320,15 @@ async def write(
         db,
         sql,
         [
-            moved(key[0], found[key].kind, found[key].standing, change.standing, now)
+            moved(key[0], found[key].kind, found[key].status, change.status, now)
             for key, change in changes.items()
         ],
     )
-    waited = [key for key in changes if found[key].standing.state is State.WAITING]
+    waited = [key for key in changes if found[key].status.state is State.WAITING]
     if waited:
         await db.execute(sql.delete_waits, *columns(waited, 2))
     for key, change in changes.items():
-        state = change.standing.state
+        state = change.status.state
         if state is State.WAITING:
             after.waiting.append(key)
         elif state.is_terminal and found[key].terms.parent is not None:
@@ -385,13 +383,13 @@ async def write_reports(
         *_, progress, phase, _ = jobs.get(key, (None, None, None))
         if what.progress is not None:
             progress = encode_progress(what.progress)
-        standing = found[key].standing
-        for seq, (kind, data) in enumerate(entries, standing.last_event + 1):
+        status = found[key].status
+        for seq, (kind, data) in enumerate(entries, status.last_event + 1):
             events.append((*key, seq, kind, data))
-        last_event = standing.last_event + len(entries)
+        last_event = status.last_event + len(entries)
         jobs[key] = (*key, progress, what.phase or phase, last_event)
-        standing = standing._replace(last_event=last_event, phase=what.phase or standing.phase)
-        found[key] = found[key]._replace(standing=standing)
+        status = status._replace(last_event=last_event, phase=what.phase or status.phase)
+        found[key] = found[key]._replace(status=status)
     await db.execute(sql.write_reports, *columns(list(jobs.values()), 5))
     if events:
         await db.execute(sql.insert_events, *columns(events, 5), now)

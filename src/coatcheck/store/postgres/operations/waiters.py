@@ -1,16 +1,16 @@
-"""What follows from a transition for other jobs: those that wait for it, those it takes along.
+"""Effects of a transition on other jobs: wake jobs that wait for it, cancel its children.
 
-It is done right after the transition is committed, in a transaction of its own. In the same one it
-could not be: of two children of one job that end at the same time, each would see the other still
-running, and neither would wake it. Afterwards whoever looks last sees both. To wake a job is to
-lock it first, so that two who look at the same time do so one after the other.
+They run right after the commit of the transition, in transactions of their own. In the same
+transaction they would be wrong: if two children of a job finish at the same time, each would see
+the other still running, and neither would wake the parent. Afterwards the later one sees both.
+Waking a job locks it first, so concurrent wake-ups are serialized.
 
-- A job that ends is looked for in `waits`; a job that begins to wait looks itself whether what it
-  waits for is there already. Between them nothing is missed, whichever comes first: the rows of a
-  job in `waits` are taken away by nobody but who has locked it, and wakes it.
-- Whoever should do this may die before it is done. The sweep looks for jobs that wait for something
-  that is there (`missed_wakes`), and goes on with cascades, which are noted in the transaction that
-  cancels the job.
+- A job that finishes is looked up in `waits`. A job that starts to wait checks itself whether its
+  events have arrived already. Nothing is missed, in either order: only a process that has locked a
+  job, and wakes it, deletes its rows in `waits`.
+- A process may die before it has run the effects. The sweep finds jobs whose events have arrived
+  (`missed_wakes`) and continues cancellations of children, which are recorded in the transaction
+  that cancels the parent.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ async def wake_due(db: Any, sql: Statements, now: int, limit: int) -> int:
             changes = {
                 key: change
                 for key, job in found.items()
-                if job.standing.run_at <= now and (change := rules.woken(*job[:2], now)) is not None
+                if job.status.run_at <= now and (change := rules.woken(*job[:2], now)) is not None
             }
             return (await write(db, sql, found, changes, now)).deliveries
     return 0
@@ -80,9 +80,9 @@ async def cascade(db: Any, sql: Statements, job: Key, now: int) -> tuple[bool, S
     """Cancel some children of a cancelled job; return whether there may be more of them."""
     found = await lock(db, sql, [job])
     rows = await db.fetch(sql.children_to_cancel, *job, CASCADE_AT_ONCE)
-    if job in found and found[job].standing.state is not State.CANCELLED:
+    if job in found and found[job].status.state is not State.CANCELLED:
         rows = []  # it was resumed
-    _, after = await move(db, sql, [(row[0], row[1]) for row in rows], rules.cancel_asked, now)
+    _, after = await move(db, sql, [(row[0], row[1]) for row in rows], rules.request_cancel, now)
     if len(rows) < CASCADE_AT_ONCE:
         await db.execute(sql.delete_cascades, [job[0]], [job[1]])
     return len(rows) == CASCADE_AT_ONCE, after

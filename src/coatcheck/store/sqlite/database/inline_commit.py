@@ -1,9 +1,9 @@
-"""Whether a loop may do a whole turn by itself, commit and all: as long as such turns are quick.
+"""The decision whether a loop may commit inline: as long as such commits are quick.
 
-Where the disk is slow a loop would wait for it; and where others compute, whoever does everything
-in one thread has used up its share of the processor when its sync is done, and waits for theirs.
-Either shows in how long a turn takes. After one that was slow the thread has them all for a while:
-at first for a moment, then longer and longer while each try is slow.
+On a slow disk the loop would wait for it. On a busy machine a thread that does everything has used
+up its time slice when its sync is done, and waits for others. Both show in the duration of a
+transaction. After a slow one the thread commits for a while, at first briefly, then longer while
+each attempt is slow.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.01, 1.0
 
 
 class InlineCommitPolicy:
-    """What is known of the turns that loops did."""
+    """Whether the next transaction may run on a loop, by the duration of earlier ones."""
 
     def __init__(self) -> None:
         self._again_at = 0.0
         self._pause = FIRST_PAUSE_SECONDS
 
-    def __bool__(self) -> bool:
-        """Tell whether the next turn may be a loop's."""
+    def allows(self) -> bool:
+        """Return whether a loop may run the next transaction."""
         return time.monotonic() >= self._again_at
 
-    def took(self, began: float, ended: float) -> None:
-        """A loop has done a turn."""
+    def record(self, began: float, ended: float) -> None:
+        """Record the duration of a transaction on a loop."""
         if ended - began <= QUICK_SECONDS:
             self._pause = FIRST_PAUSE_SECONDS
         else:

@@ -1,15 +1,15 @@
-"""Locks beside the database file, and what the kernel tells through them.
+"""File locks beside the database.
 
 `<database>.run/` holds:
 
-- `write.lock`: taken with a blocking flock before every write transaction. SQLite's own busy
-  handler sleeps and retries, which is slow and unfair between processes; a flock wakes the next
-  waiter at once, and nobody ever sees "database is locked".
+- `write.lock`: acquired with a blocking flock before every write transaction. SQLite's own busy
+  handler sleeps and retries, which is slow and unfair between processes. A flock wakes the next
+  waiter at once, and "database is locked" never occurs.
 - `workers/<id>`: a worker holds a flock on its file as long as its process lives. The kernel
-  drops it with the process, however that ends, so whoever can take it knows the worker is dead,
-  without waiting for its lease.
+  releases it with the process. A process that can acquire it knows that the worker is dead, without
+  waiting for its lease to expire.
 
-None of this works on a network file system, so those are refused.
+None of this works on a network file system, so those are rejected.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class FileLock:
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def take(self) -> None:
-        """Wait for it."""
+    def acquire(self) -> None:
+        """Wait for the lock."""
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
-    def take_at_once(self) -> bool:
-        """Take it if nobody else has it."""
+    def try_acquire(self) -> bool:
+        """Acquire the lock if it is free."""
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -49,29 +49,29 @@ class FileLock:
         return True
 
     def release(self) -> None:
-        """Let the next one have it."""
+        """Release the lock."""
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def __enter__(self) -> None:
-        self.take()
+        self.acquire()
 
     def __exit__(self, *_: object) -> None:
         self.release()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._descriptor)
 
 
 class LivenessLocks:
-    """Which workers are alive, told by the locks they hold."""
+    """The locks by which workers show that they are alive."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._held: dict[str, int] = {}
 
     def hold(self, worker_id: str) -> None:
-        """Show that a worker of this process is alive, until `drop` or the end of the process."""
+        """Hold the lock of a worker of this process until `drop` or the end of the process."""
         if worker_id in self._held:
             return
         self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -84,17 +84,17 @@ class LivenessLocks:
         self._held[worker_id] = descriptor
 
     def drop(self, worker_id: str) -> None:
-        """Stop showing a worker; also removes what a dead one left behind."""
+        """Release the lock of a worker and remove its file, even one that a dead worker left."""
         (self._folder / worker_id).unlink(missing_ok=True)
         if (descriptor := self._held.pop(worker_id, None)) is not None:
             os.close(descriptor)
 
     def is_dead(self, worker_id: str) -> bool:
-        """Tell whether a worker's process has certainly ended."""
+        """Return whether a worker's process has certainly ended."""
         try:
             descriptor = os.open(self._folder / worker_id, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
-            # Registered, and its file gone: removed by somebody who saw it dead, or by hand.
+            # Registered without a file: another process saw it dead, or the file was deleted.
             return worker_id not in self._held
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -105,17 +105,17 @@ class LivenessLocks:
         return True
 
     def close(self) -> None:
-        """Drop every worker of this process."""
+        """Release the locks of all workers of this process."""
         for worker_id in list(self._held):
             self.drop(worker_id)
 
 
 def refuse_network_filesystem(path: Path, mounts: Path = Path("/proc/self/mounts")) -> None:
-    """Raise ConfigurationError where a database would lie on a network file system."""
+    """Raise ConfigurationError if the database is on a network file system."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return  # not Linux: nothing tells, and flock fails loudly where it does not work
+        return  # not Linux: unknown; flock raises if it does not work
     best, found = "", ""
     target = str(path.resolve())
     for line in lines:

@@ -1,12 +1,12 @@
-"""Reads: one thread and a connection, beside the writer and never in its way.
+"""Reads: one thread and one connection, independent of the writer.
 
-A read sees the last commit. No read transaction outlives its operation, so that checkpoints are
-never held up.
+A read sees the last commit. No read transaction outlives its operation, so checkpoints are never
+blocked.
 
-A *glance*, at a few rows that are found by their keys, takes less time than waking the thread and
-being woken by it. The loop does it itself where nobody else reads, as long as glances are quick:
-where one had to wait for the disk, the thread has them for a while (store/sqlite/inline_commit.py).
-What fails there is left to the thread as well, which may wait for whoever is in the way.
+An *inline read*, of a few rows by their keys, takes less time than waking the thread and being
+woken by it. The home loop runs it if the connection is free, as long as inline reads are quick. If
+one had to wait for the disk, the thread runs them for a while (inline_commit.py). A read that fails
+on the loop is repeated on the thread, which may wait for a lock.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Reader:
         self._path = path
         self._home: asyncio.AbstractEventLoop
         self._connection: apsw.Connection | None = None
-        self._using = threading.Lock()  # whoever has it may use the connection
-        self._quick: InlineCommitPolicy
+        self._using = threading.Lock()  # its holder may use the connection
+        self._inline_policy: InlineCommitPolicy
         self._queue: queue.SimpleQueue[
             tuple[Callable[[apsw.Connection], Any], asyncio.Future[Any]] | None
         ] = queue.SimpleQueue()
@@ -45,25 +45,29 @@ class Reader:
         self._thread: threading.Thread
 
     def open(self) -> None:
-        """Start the thread; the running loop runs the inline reads from now on."""
+        """Start the thread. The running loop becomes the home loop, for inline reads."""
         self._home = asyncio.get_running_loop()
-        self._quick = InlineCommitPolicy()
+        self._inline_policy = InlineCommitPolicy()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="coatcheck-reader", daemon=True)
         self._thread.start()
 
     def read(self, operation: Callable[[apsw.Connection], T]) -> asyncio.Future[T]:
-        """Run a read and return what it returns."""
+        """Run a read on the thread."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        with self._closing:  # nothing may be queued behind the end
+        with self._closing:  # nothing may be queued after the sentinel
             if self._closed:
                 raise StoreUnavailable("the store is closed")
             self._queue.put((operation, future))
         return future
 
-    def glance(self, operation: Callable[[apsw.Connection], T]) -> asyncio.Future[T]:
-        """Do the same for a read that is short."""
-        at_once = not self._closed and asyncio.get_running_loop() is self._home and self._quick
+    def read_inline(self, operation: Callable[[apsw.Connection], T]) -> asyncio.Future[T]:
+        """Run a short read on the loop if possible, otherwise on the thread."""
+        at_once = (
+            not self._closed
+            and asyncio.get_running_loop() is self._home
+            and self._inline_policy.allows()
+        )
         if not at_once or not self._using.acquire(blocking=False):
             return self.read(operation)
         future: asyncio.Future[T] = self._home.create_future()
@@ -76,23 +80,23 @@ class Reader:
             return self.read(operation)
         finally:
             self._using.release()
-            self._quick.took(began, time.monotonic())
+            self._inline_policy.record(began, time.monotonic())
         return future if future.done() else self.read(operation)
 
-    def glance_at(self, sql: str, values: tuple[Any, ...] = ()) -> asyncio.Future[Any]:
-        """Read one row that is found by its key, None where there is none."""
-        return self.glance(lambda db: db.execute(sql, values).fetchone())
+    def one_inline(self, sql: str, values: tuple[Any, ...] = ()) -> asyncio.Future[Any]:
+        """Read one row by its key, or None."""
+        return self.read_inline(lambda db: db.execute(sql, values).fetchone())
 
     def one(self, sql: str, values: tuple[Any, ...] = ()) -> asyncio.Future[Any]:
-        """Read one row, None where there is none."""
+        """Read one row, or None."""
         return self.read(lambda db: db.execute(sql, values).fetchone())
 
     def all(self, sql: str, values: tuple[Any, ...] = ()) -> asyncio.Future[list[Any]]:
-        """Read rows."""
+        """Read all rows."""
         return self.read(lambda db: db.execute(sql, values).fetchall())
 
     def close(self) -> None:
-        """End the thread after the reads that are queued."""
+        """Stop the thread after the queued reads."""
         with self._closing:
             self._closed = True
             self._queue.put(None)
@@ -109,12 +113,12 @@ class Reader:
                         self._connection = connect(self._path, read_only=True)
                     self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
                     result = operation(self._connection)
-            except Exception as error:  # noqa: BLE001 - it becomes the answer to this one caller
+            except Exception as error:  # noqa: BLE001 - becomes the answer to this caller
                 failure = translate(error)
             try:
                 future.get_loop().call_soon_threadsafe(_answer, future, result, failure)
             except RuntimeError:
-                continue  # that loop has been closed: nobody is left to hear it
+                continue  # that loop is closed
         if self._connection is not None:
             self._connection.close(True)
             self._connection = None

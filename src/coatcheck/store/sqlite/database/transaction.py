@@ -1,4 +1,4 @@
-"""What the writer runs: operations, the transaction they work with, and who waits for them."""
+"""The values that the writer works with: operations, their transaction, and their queue entry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Urgency(IntEnum):
-    """The order in which queued operations are taken; only what is bulky may take long."""
+    """The order in which queued operations run. Only BULK operations may take long."""
 
     WORKER = 0
     SUBMIT = 1
@@ -26,21 +26,20 @@ class Urgency(IntEnum):
 
 
 class Transaction:
-    """What an operation works with: statements, and whom to wake once they are committed.
+    """An open transaction: statements, and the topics to wake after the commit.
 
-    What operations use (`meter`) is added up for all that share a commit, and written before it.
+    The usage of all operations (`meter`) is summed and written just before the commit.
     """
 
     __slots__ = ("_used", "began", "changed", "endpoints", "execute", "topics", "total_changes")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.execute = connection.cursor().execute
-        # How many rows the last statement changed.
-        self.changed = connection.changes
+        self.changed = connection.changes  # rows that the last statement changed
         self.total_changes = connection.total_changes
         self.began = time.monotonic()
         self.topics: set[Topic] = set()
-        # Whether there is any webhook endpoint; None: nobody has looked yet.
+        # Whether there is any webhook endpoint; None: not read yet.
         self.endpoints: bool | None = None
         self._used: dict[tuple[Any, ...], Usage] = {}
 
@@ -53,27 +52,27 @@ class Transaction:
         return self.execute(sql, values).fetchall()
 
     def meter(self, used: Usage) -> None:
-        """Have usage written with this transaction."""
+        """Add usage, to be written with this transaction."""
         there = self._used.get(used[:3])
         self._used[used[:3]] = used if there is None else there.plus(used)
 
     def commit(self) -> None:
-        """Write what was metered, and commit."""
+        """Write the usage and commit."""
         for used in self._used.values():
             self.execute(SQL.add_usage, used)
         self.execute("COMMIT")
         self._used.clear()
 
     def forget_usage(self) -> None:
-        """Drop what was metered: the commit does not come."""
+        """Discard the usage after a rollback."""
         self._used.clear()
 
 
 Operation = Callable[[Transaction], T]
 
 
-class Ticket(Generic[T]):
-    """An operation that waits for its commit, and the caller that waits for its answer."""
+class QueuedOperation(Generic[T]):
+    """An operation in the queue, and the future of its caller."""
 
     __slots__ = ("error", "future", "loop", "merges", "operation", "result")
 
@@ -88,7 +87,7 @@ class Ticket(Generic[T]):
         self.error: Exception | None = None
 
     def answer(self) -> None:
-        """Tell the caller; on the caller's loop."""
+        """Complete the future, on the caller's loop."""
         if self.future.done():
             return
         if self.error is None:

@@ -1,15 +1,14 @@
 """Wake-ups between the processes on one file.
 
 Each process that waits for a topic binds a datagram socket named `<topic>.<token>` in a folder
-beside the database (or, where that path is too long for a socket, in a private one under the
-temporary folder). After a commit the writer sends an empty datagram to every socket of the topics
-it touched. A datagram that cannot be delivered because the receiver's buffer is full is no loss:
-that receiver has wake-ups waiting already. A socket nobody listens on is left from a process that
-died, and is removed.
+beside the database (or in a private one under the temporary folder, if that path is too long for a
+socket). After a commit the writer sends an empty datagram to every socket of the changed topics. A
+datagram that does not fit into the receiver's buffer is no loss: that receiver has wake-ups
+pending. A socket without a listener was left by a dead process and is removed.
 
-The net below: the listening thread looks at `PRAGMA data_version` every `poll_s`, which moves when
-any other connection has committed, and wakes every topic if it did. So a lost datagram costs at
-most one poll, and an idle system costs one pragma a poll.
+The safety net: the listening thread reads `PRAGMA data_version` every `poll_s`, which changes when
+another connection has committed, and then wakes every topic. So a lost datagram costs at most one
+poll, and an idle system costs one pragma a poll.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
-"""Room in the write-ahead log, made before it is needed.
+"""Preallocation of the write-ahead log.
 
-A commit appends to the log and syncs it. Where that makes the file longer, the file system has to
-write down its new length and blocks as well, and the sync takes about as long again. So the file is
-made longer in large pieces of zeros, by a commit that is due anyway: one sync for both. Once the
-log has been written back it begins anew at its start, where there is room from then on.
+A commit appends to the log and syncs it. If the file grows, the file system has to write its new
+length and blocks too, and the sync takes about twice as long. So the file is extended in large
+pieces of zeros by a commit that happens anyway: one sync for both. After a checkpoint the log
+starts again at its beginning, where space is available from then on.
 
-Who may do it: whoever has begun a write transaction on the file, for as long as that is open. Then
-nobody else appends, and nobody cuts the file short. SQLite passes over what comes after the last
-frame that is whole, whatever it is; so zeros there mean nothing, also after a crash at any moment.
+Only the holder of an open write transaction extends the file. Nobody else appends or truncates
+meanwhile. SQLite ignores everything after the last complete frame, so the zeros mean nothing, even
+after a crash at any moment.
 
-What can fail: the disk is full, or the file may not grow. Then it is left as it was, the commit
-finds out by itself whether its own pages fit, and this process does not try again.
+Failures: the disk is full, or the file may not grow. Then the file keeps its length, the commit
+itself finds out whether its pages fit, and this process does not try again.
 
-The log is cut short when it is truncated to erase what was deleted (store/sqlite/maintenance.py)
-and removed with the last connection. It is seen by the log having fewer pages than before: then the
-file is looked at again.
+The log is truncated to erase deleted rows (store/sqlite/maintenance.py) and removed with the last
+connection. Both show as a log with fewer pages than before; then the file is measured again.
 """
 
 from __future__ import annotations
@@ -24,42 +23,43 @@ import os
 from pathlib import Path
 
 PAGE_BYTES = 4_096
-# Who writes this little is gone before it would pay.
+# Below this, an extension would not pay off.
 FEW_PAGES = 48
-# How much room is made at a time, and how much must be left else.
+# How much is added at a time, and how much must be free otherwise.
 PIECE_PAGES, LEAST_PAGES = 256, 64
 _PIECE = bytes(PIECE_PAGES * PAGE_BYTES)
 
 
 class WalPreallocation:
-    """What one process knows of the room in the log of a database."""
+    """The free space in the log of a database, as one process sees it."""
 
     def __init__(self, database: Path, most_pages: int) -> None:
         self._path = str(database) + "-wal"
         self._most = most_pages
         self._pages = 0
-        self._room = 0
+        self._capacity = 0
         self._refused = False
 
-    def used(self, pages: int) -> None:
-        """So many pages are in the log now."""
+    def record_size(self, pages: int) -> None:
+        """Record how many pages the log has."""
         if pages < self._pages:
-            self._room = 0  # it began anew, or was truncated
+            self._capacity = 0  # it was reset or truncated
         self._pages = pages
 
-    def make(self) -> bool:
-        """Make room for what comes, if it is getting scarce; within a write transaction, which
-        then takes longer.
+    def extend_if_low(self) -> bool:
+        """Extend the file if space is low. Returns whether it tried, which slows the transaction.
+
+        The caller holds an open write transaction.
         """
         pages = self._pages
-        if pages + LEAST_PAGES <= self._room or not FEW_PAGES <= pages <= self._most:
+        if pages + LEAST_PAGES <= self._capacity or not FEW_PAGES <= pages <= self._most:
             return False
         if not self._refused:
             with contextlib.suppress(FileNotFoundError):
-                self._room = self._extended(pages)
+                self._capacity = self._extend(pages)
         return True
 
-    def _extended(self, pages: int) -> int:
+    def _extend(self, pages: int) -> int:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             size = os.fstat(descriptor).st_size
@@ -75,7 +75,7 @@ class WalPreallocation:
 
 
 def _write(descriptor: int, piece: bytes, offset: int) -> bool:
-    """Write all of a piece; False where it does not fit."""
+    """Write a whole piece. Returns False if it does not fit."""
     try:
         return os.pwrite(descriptor, piece, offset) == len(piece)
     except OSError:

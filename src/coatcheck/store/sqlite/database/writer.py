@@ -1,43 +1,42 @@
-"""Group commit: every write of a process goes through one connection, many in one transaction.
+"""Group commit: all writes of a process share one connection, and many share one transaction.
 
-The protocol, for as long as the store is open:
+The protocol, as long as the store is open:
 
-1. A caller hands in an *operation*, a function of a Transaction that can be run again, and waits.
-2. A *turn* begins when something is queued: the file lock is taken, and a transaction is begun.
-3. What is queued is run in it, most urgent first (a worker's settles, claims and heartbeats, then
-   submits), for a bounded time; at the end a little of what is bulky, if nothing else waits.
-4. It is committed: one sync of the disk for all. Only then is anybody answered.
-5. Those who wait for what the turn changed are woken, in this process and in the others.
+1. A caller queues an *operation*, a function of a Transaction that can be run again, and waits.
+2. If something is queued, the writer acquires the file lock and begins a transaction.
+3. It runs queued operations, most urgent first (settles, claims and heartbeats of workers, then
+   submits), for a bounded time; at the end some bulk operations, if nothing else waits.
+4. It commits: one disk sync for all. Callers are answered only after that.
+5. Waiters for the changed topics are woken, in this process and in others.
 
-Operations of one sort that come in crowds can be *merged*: one operation does what a number of
-them would do one after the other. It runs in the thread, at the end of a turn; if it fails, each
-of them is run apart, like after any other fault.
+Equal operations that arrive together can be *merged*: one operation does the work of many. It runs
+in the thread, at the end of a transaction. If it fails, each of them is run separately, as after
+any other fault.
 
-Who does what. Short operations run on the event loop itself: SQLite gives up the interpreter at
-every statement, and a thread that has to win it back from a busy loop, three times a job, costs
-several times what the statements do (docs/decisions/0007-statements-on-the-loop.md). A thread does
-whatever can take long: waiting for the lock of another process, the commit with its sync, bulky
-operations, checkpoints, and everything after a fault. A turn is in one place at a time, so the
-connection is too.
+Threads. Short operations run on the event loop: SQLite releases the interpreter at every statement,
+and a thread that has to reacquire it from a busy loop, three times a job, costs several times what
+the statements do (docs/decisions/0007-statements-on-the-loop.md). A thread does everything that can
+take long: waiting for another process's lock, the commit with its sync, bulk operations,
+checkpoints, and everything after a fault. Only the holder of `_connection_lock` uses the
+connection, so a transaction is in one place at a time.
 
-What comes from another loop, such as the steps of a handler, finds nobody's turn as a rule. Then
-the thread has all of the turn: the way over our own loop and back would cost more than it does.
+An operation from another loop, such as a handler's step, usually finds the writer idle. Then the
+thread runs the whole transaction: a round trip through the home loop would cost more.
 
-Two threads that wake each other cost as much as a fast disk's sync. So a turn with one operation in
-it is the loop's that asked for it, commit and all, as long as turns are quick: nobody else on that
-loop was ready. Those who get ready meanwhile come in one turn, which is the thread's: a loop that
-is busy waits for no commit but now and then one. store/sqlite/inline_commit.py says when they are.
+Two threads that wake each other cost as much as the sync of a fast disk. So a loop commits a
+transaction with a single operation itself (an *inline commit*), as long as those are quick: nothing
+else on that loop was ready. Operations that arrive meanwhile share the next transaction, which the
+thread commits. So a busy loop rarely waits for a commit. inline_commit.py decides.
 
-What can fail, and what happens then:
+Failures:
 
-- An operation refuses (raises one of our own errors): it must do so before its first write, and
-  the rest of the turn goes on. One that had already written undoes the whole turn, as below.
-- SQLite reports an error in a statement or in the commit. A full disk, an I/O error or a lack of
-  memory may have rolled back the whole transaction already, so what was run before means nothing:
-  roll back if it is still open, then run each operation again in a transaction of its own, so that
-  one bad operation fails alone and the others get their commit.
-- A caller has gone away before its operation was begun: it is dropped.
-- The process dies: nobody was answered, and SQLite rolls back.
+- An operation rejects its request (raises one of our errors). It must do so before its first write;
+  the transaction goes on. If it had written already, the whole transaction is undone, as below.
+- SQLite reports an error in a statement or the commit. A full disk, an I/O error or a lack of
+  memory may have rolled back the transaction, so results so far mean nothing: roll back if it is
+  still open, then run each operation again in its own transaction. A bad operation fails alone.
+- A caller was cancelled before its operation started: the operation is dropped.
+- The process dies: no caller was answered, and SQLite rolls back.
 """
 
 from __future__ import annotations
@@ -60,18 +59,23 @@ from coatcheck.store.base import Topic
 from coatcheck.store.sqlite.database.connection import BUSY_TIMEOUT_MS, connect, is_ours, translate
 from coatcheck.store.sqlite.database.inline_commit import InlineCommitPolicy
 from coatcheck.store.sqlite.database.locks import FileLock
-from coatcheck.store.sqlite.database.transaction import Operation, Ticket, Transaction, Urgency
+from coatcheck.store.sqlite.database.transaction import (
+    Operation,
+    QueuedOperation,
+    Transaction,
+    Urgency,
+)
 from coatcheck.store.sqlite.database.wal_preallocation import WalPreallocation
 
 T = TypeVar("T")
 
-Place = asyncio.AbstractEventLoop | None  # a loop, or the thread
+RunsOn = asyncio.AbstractEventLoop | None  # a loop, or None for the thread
 
-# A turn takes no more short operations after this long: the loop has others to serve.
+# A transaction takes no more short operations after this long: the loop has other work.
 LOOP_SECONDS = 0.005
-# And no more bulky ones after this long, so that nobody waits behind a long tail.
+# No more bulk operations after this long, so that callers do not wait behind them.
 BULK_SECONDS = 0.010
-# Fewer than this are not worth merging, more than that are left for the next turn.
+# Fewer are not worth merging; more are left for the next transaction.
 MERGED_AT_LEAST, MERGED_AT_MOST = 4, 400
 # Checkpoint once the write-ahead log has this many pages.
 CHECKPOINT_PAGES = 2_000
@@ -88,102 +92,104 @@ class Writer:
         self._lock: FileLock
         self._on_commit: Callable[[set[Topic]], None]
         self._home: asyncio.AbstractEventLoop
-        self._urgent: deque[Ticket[Any]] = deque()
-        self._submits: deque[Ticket[Any]] = deque()
-        self._bulk: deque[Ticket[Any]] = deque()
-        self._mergeable: deque[Ticket[Any]] = deque()
+        self._urgent: deque[QueuedOperation[Any]] = deque()
+        self._submits: deque[QueuedOperation[Any]] = deque()
+        self._bulk: deque[QueuedOperation[Any]] = deque()
+        self._mergeable: deque[QueuedOperation[Any]] = deque()
         self._queues = (self._urgent, self._submits, self._bulk, self._mergeable)
         self._connection: apsw.Connection | None = None
         self._transaction: Transaction
-        self._turn = threading.Lock()  # whoever has it may use the connection
+        self._connection_lock = threading.Lock()  # its holder may use the connection
         self._closing = True
         self._idle: asyncio.Event
-        self._quick: InlineCommitPolicy
+        self._inline_policy: InlineCommitPolicy
         self._wal_pages = 0
-        self._room: WalPreallocation
-        self._for_thread: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._wal_space: WalPreallocation
+        self._thread_tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread
 
     def open(self, lock: FileLock, on_commit: Callable[[set[Topic]], None]) -> None:
-        """Start the thread; the running loop runs the short operations from now on."""
+        """Start the thread. The running loop becomes the home loop, for short operations."""
         self._lock = lock
         self._on_commit = on_commit
         self._home = asyncio.get_running_loop()
         self._closing = False
         self._idle = asyncio.Event()
-        self._quick = InlineCommitPolicy()
-        self._room = WalPreallocation(self._path, CHECKPOINT_PAGES)
-        self._thread = threading.Thread(target=self._serve, name="coatcheck-writer", daemon=True)
+        self._inline_policy = InlineCommitPolicy()
+        self._wal_space = WalPreallocation(self._path, CHECKPOINT_PAGES)
+        self._thread = threading.Thread(
+            target=self._run_thread, name="coatcheck-writer", daemon=True
+        )
         self._thread.start()
 
     def write(
         self, operation: Operation[T], urgency: Urgency, merges: Any = None
     ) -> asyncio.Future[T]:
-        """Queue an operation; the future is done when it is committed, or has failed alone.
+        """Queue an operation. The future is done once it is committed or has failed alone.
 
-        `merges` is what `merge` needs to know of it, for one that may be merged with its like.
+        `merges` is the argument for `merge`, if the operation may be merged with its like.
         """
         loop = asyncio.get_running_loop()
         if self._closing:
             raise StoreUnavailable("the store is closed")
         future: asyncio.Future[T] = loop.create_future()
-        ticket = Ticket(operation, future, merges)
+        queued = QueuedOperation(operation, future, merges)
         if loop is self._home:
-            self._enqueue(ticket, urgency)
+            self._enqueue(queued, urgency)
         elif urgency is Urgency.WORKER:
-            self._urgent.append(ticket)
-            # Not at once: what is asked for in the same round of that loop comes along.
-            loop.call_soon(self._take_turn_elsewhere)
+            self._urgent.append(queued)
+            # Deferred, so that operations of the same loop iteration share the transaction.
+            loop.call_soon(self._run_on_calling_loop)
         else:
-            self._home.call_soon_threadsafe(self._enqueue, ticket, urgency)
+            self._home.call_soon_threadsafe(self._enqueue, queued, urgency)
         return future
 
     async def close(self) -> None:
-        """Finish what is queued, then end the thread."""
+        """Finish the queued operations, then stop the thread."""
         self._closing = True
-        while self._turn.locked() or any(self._queues):
-            if self._turn.acquire(blocking=False):
-                self._take_turn()  # for another loop, which has asked and not got to it
+        while self._connection_lock.locked() or any(self._queues):
+            if self._connection_lock.acquire(blocking=False):
+                self._start_transaction()  # for another loop that queued and has not started it yet
             self._idle.clear()
             await self._idle.wait()
-        self._for_thread.put(None)
+        self._thread_tasks.put(None)
         await asyncio.to_thread(self._thread.join)
 
-    # --- on another loop
+    # --- on a calling loop other than the home loop
 
-    def _take_turn_elsewhere(self) -> None:
-        """Do all of a turn for one who is alone; else leave it to the thread."""
-        if not self._turn.acquire(blocking=False):
-            return  # whoever has it looks at the queues before it is given up
+    def _run_on_calling_loop(self) -> None:
+        """Run a lone operation and commit it here, or leave the transaction to the thread."""
+        if not self._connection_lock.acquire(blocking=False):
+            return  # its holder checks the queues before it releases
         if not self._urgent:
-            self._give_up_turn()
-        elif len(self._urgent) == 1 and self._quick and self._begin_at_once():
-            done: list[Ticket[Any]] = []
-            error = self._run_queued((self._urgent,), LOOP_SECONDS, done)
+            self._release_connection()
+        elif len(self._urgent) == 1 and self._inline_policy.allows() and self._try_begin():
+            done: list[QueuedOperation[Any]] = []
+            error = self._run_operations((self._urgent,), LOOP_SECONDS, done)
             self._commit(done, error, at=asyncio.get_running_loop())
         else:
-            self._for_thread.put(self._whole_turn)
+            self._thread_tasks.put(self._run_urgent_in_thread)
 
-    # --- on the loop
+    # --- on the home loop
 
-    def _enqueue(self, ticket: Ticket[Any], urgency: Urgency) -> None:
-        (self._queues[urgency] if ticket.merges is None else self._mergeable).append(ticket)
-        if self._turn.acquire(blocking=False):
-            # Not at once: what is asked for in the same round of the loop comes along.
-            self._home.call_soon(self._take_turn)
+    def _enqueue(self, queued: QueuedOperation[Any], urgency: Urgency) -> None:
+        (self._queues[urgency] if queued.merges is None else self._mergeable).append(queued)
+        if self._connection_lock.acquire(blocking=False):
+            # Deferred, so that operations of the same loop iteration share the transaction.
+            self._home.call_soon(self._start_transaction)
 
-    def _take_turn(self) -> None:
+    def _start_transaction(self) -> None:
         if not any(self._queues):
-            self._give_up_turn()
-        elif self._hurries() and self._begin_at_once():
-            self._run_short()
+            self._release_connection()
+        elif self._has_short_operations() and self._try_begin():
+            self._run_short_operations()
         else:
-            self._for_thread.put(self._begin_in_thread)
+            self._thread_tasks.put(self._begin_in_thread)
 
-    def _begin_at_once(self) -> bool:
-        """Begin a transaction, unless that would mean waiting for anybody."""
+    def _try_begin(self) -> bool:
+        """Begin a transaction unless that would block."""
         connection = self._connection
-        if connection is None or not self._lock.take_at_once():
+        if connection is None or not self._lock.try_acquire():
             return False
         try:
             connection.set_busy_timeout(0)
@@ -191,237 +197,246 @@ class Writer:
             self._transaction.execute("BEGIN IMMEDIATE")
         except apsw.Error:
             self._lock.release()
-            return False  # the thread finds out what it is, or waits
+            return False  # the thread reports the error, or waits
         return True
 
-    def _hurries(self) -> bool:
-        """Whether something waits that a bulky operation must not hold up."""
+    def _has_short_operations(self) -> bool:
+        """Return whether operations wait that a bulk operation must not delay."""
         return bool(self._urgent or self._submits or self._mergeable)
 
-    def _run_short(self) -> None:
-        crowd, merged = self._merge_crowd()
-        alone = () if crowd else (self._mergeable,)
-        done: list[Ticket[Any]] = []
-        error = self._run_queued((self._urgent, self._submits, *alone), LOOP_SECONDS, done)
-        if len(done) == 1 and self._quick and not crowd and not self._bulk:
+    def _run_short_operations(self) -> None:
+        mergeable, merged = self._merge_operations()
+        alone = () if mergeable else (self._mergeable,)
+        done: list[QueuedOperation[Any]] = []
+        error = self._run_operations((self._urgent, self._submits, *alone), LOOP_SECONDS, done)
+        if len(done) == 1 and self._inline_policy.allows() and not mergeable and not self._bulk:
             self._commit(done, error, at=self._home)
             return
-        done += crowd
-        self._for_thread.put(lambda: self._end(done, error, merged))
+        done += mergeable
+        self._thread_tasks.put(lambda: self._run_bulk_and_commit(done, error, merged))
 
-    def _merge_crowd(self) -> tuple[list[Ticket[Any]], Operation[None] | None]:
-        """Take what can be merged, if it is worth it, and make one operation of it."""
+    def _merge_operations(self) -> tuple[list[QueuedOperation[Any]], Operation[None] | None]:
+        """Merge queued operations into one, if there are enough."""
         if self._merge is None or len(self._mergeable) < MERGED_AT_LEAST:
             return [], None
-        crowd: list[Ticket[Any]] = []
-        while self._mergeable and len(crowd) < MERGED_AT_MOST:
-            ticket = self._mergeable.popleft()
-            if not ticket.future.cancelled():
-                crowd.append(ticket)
-        return crowd, self._merge([ticket.merges for ticket in crowd])
+        mergeable: list[QueuedOperation[Any]] = []
+        while self._mergeable and len(mergeable) < MERGED_AT_MOST:
+            queued = self._mergeable.popleft()
+            if not queued.future.cancelled():
+                mergeable.append(queued)
+        return mergeable, self._merge([queued.merges for queued in mergeable])
 
-    def _finish(self, done: list[Ticket[Any]]) -> None:
-        _answer_all(done)
-        # After the callbacks of those who were just answered: they may want to write again.
-        self._home.call_soon(self._take_turn)
+    def _answer_and_continue(self, done: list[QueuedOperation[Any]]) -> None:
+        _answer_each(done)
+        # After the callbacks of the answered callers: they may write again.
+        self._home.call_soon(self._start_transaction)
 
-    # --- wherever the turn is
+    # --- on the thread or a loop, holding the connection
 
-    def _give_up_turn(self) -> None:
-        self._turn.release()
-        # What was queued just before found the turn taken, and nobody else will look.
-        if any(self._queues) and self._turn.acquire(blocking=False):
-            self._go_on(self._take_turn)
+    def _release_connection(self) -> None:
+        self._connection_lock.release()
+        # An operation queued just before found the lock held; nothing else would start it.
+        if any(self._queues) and self._connection_lock.acquire(blocking=False):
+            self._call_on_home_loop(self._start_transaction)
         elif self._closing:
-            self._go_on(self._idle.set)
+            self._call_on_home_loop(self._idle.set)
 
-    def _run_queued(
-        self, queues: tuple[deque[Ticket[Any]], ...], seconds: float, done: list[Ticket[Any]]
+    def _run_operations(
+        self,
+        queues: tuple[deque[QueuedOperation[Any]], ...],
+        seconds: float,
+        done: list[QueuedOperation[Any]],
     ) -> Exception | None:
-        """Run what is queued, for a while; return the fault that means nothing of it counts."""
+        """Run queued operations for a while. Returns the fault that invalidates the transaction."""
         transaction = self._transaction
         total_changes = transaction.total_changes
         until = time.monotonic() + seconds
         for waiting in queues:
             while waiting:
-                ticket = waiting.popleft()
-                if ticket.future.cancelled():
+                queued = waiting.popleft()
+                if queued.future.cancelled():
                     continue
-                done.append(ticket)
+                done.append(queued)
                 changes = total_changes()
                 try:
-                    ticket.result = ticket.operation(transaction)
-                except Exception as error:  # noqa: BLE001 - it is looked at once the turn ends
+                    queued.result = queued.operation(transaction)
+                except Exception as error:  # noqa: BLE001 - handled when the transaction ends
                     if not is_ours(error) or total_changes() != changes:
                         return error
-                    ticket.error = error
+                    queued.error = error
                 if time.monotonic() >= until:
                     return None
         return None
 
-    def _commit(self, done: list[Ticket[Any]], error: Exception | None, at: Place = None) -> None:
-        """Commit; on a loop nothing else, if it fails."""
+    def _commit(
+        self, done: list[QueuedOperation[Any]], error: Exception | None, at: RunsOn = None
+    ) -> None:
+        """Commit. On a loop, a failed commit is left to the thread."""
         if error is None:
-            made_room = self._room.make()
+            extended = self._wal_space.extend_if_low()
             error = _fault_of(Transaction.commit, self._transaction)
-            if at is not None and not made_room:
-                self._quick.took(self._transaction.began, time.monotonic())
+            if at is not None and not extended:
+                self._inline_policy.record(self._transaction.began, time.monotonic())
         if error is not None and at is not None:
-            self._for_thread.put(lambda: self._conclude(done, error))
+            self._thread_tasks.put(lambda: self._finish_transaction(done, error))
         else:
-            self._conclude(done, error, at)
+            self._finish_transaction(done, error, at)
 
-    def _conclude(self, done: list[Ticket[Any]], error: Exception | None, at: Place = None) -> None:
-        """Let go of the lock, tell everybody, and write the log back if it is long."""
+    def _finish_transaction(
+        self, done: list[QueuedOperation[Any]], error: Exception | None, at: RunsOn = None
+    ) -> None:
+        """Release the file lock, answer callers, wake waiters, and checkpoint a long log."""
         transaction = self._transaction
         try:
             if error is not None:
                 transaction.topics.clear()
                 transaction.forget_usage()
-                self._run_apart(done, error)
+                self._retry_separately(done, error)
         finally:
             self._lock.release()
         is_long = self._wal_pages >= CHECKPOINT_PAGES
-        self._answer(done, at, keeping_the_turn=is_long)
+        self._answer_callers(done, at, keep_connection=is_long)
         if transaction.topics:
             self._on_commit(transaction.topics)
         if is_long:
-            self._for_thread.put(self._checkpoint_in_turn)
+            self._thread_tasks.put(self._checkpoint_and_release)
 
-    def _answer(
-        self, done: list[Ticket[Any]], at: Place = None, *, keeping_the_turn: bool = False
+    def _answer_callers(
+        self, done: list[QueuedOperation[Any]], at: RunsOn = None, *, keep_connection: bool = False
     ) -> None:
-        here = [ticket for ticket in done if ticket.loop is self._home]
-        if keeping_the_turn:
-            self._go_on(partial(_answer_all, here), at)
+        here = [queued for queued in done if queued.loop is self._home]
+        if keep_connection:
+            self._call_on_home_loop(partial(_answer_each, here), at)
         elif here or any(self._queues):
-            self._go_on(partial(self._finish, here), at)
+            self._call_on_home_loop(partial(self._answer_and_continue, here), at)
         else:
-            self._give_up_turn()  # first: whoever is answered may want to write again
-        for ticket in done:
-            if ticket.loop is at and at is not self._home:
-                ticket.answer()
-            elif ticket.loop is not self._home:
-                with contextlib.suppress(RuntimeError):  # that loop has been closed
-                    ticket.loop.call_soon_threadsafe(ticket.answer)
+            self._release_connection()  # first: an answered caller may write again
+        for queued in done:
+            if queued.loop is at and at is not self._home:
+                queued.answer()
+            elif queued.loop is not self._home:
+                with contextlib.suppress(RuntimeError):  # that loop is closed
+                    queued.loop.call_soon_threadsafe(queued.answer)
 
-    def _go_on(self, with_: Callable[[], None], at: Place = None) -> None:
+    def _call_on_home_loop(self, callback: Callable[[], None], at: RunsOn = None) -> None:
         if at is self._home:
-            with_()
+            callback()
             return
-        with contextlib.suppress(RuntimeError):  # the loop is gone, and everybody with it
-            self._home.call_soon_threadsafe(with_)
+        with contextlib.suppress(RuntimeError):  # the home loop is closed, with all its callers
+            self._home.call_soon_threadsafe(callback)
 
-    # --- in the thread
+    # --- on the thread
 
-    def _serve(self) -> None:
-        while (task := self._for_thread.get()) is not None:
+    def _run_thread(self) -> None:
+        while (task := self._thread_tasks.get()) is not None:
             task()
         self._checkpoint()
         self._drop_connection()
 
     def _begin_in_thread(self) -> None:
-        """Wait for the lock and begin; short operations go on from there on the loop."""
-        if not self._begin():
+        """Wait for the file lock and begin; the home loop then runs the short operations."""
+        if not self._wait_and_begin():
             return
-        if self._hurries():
-            self._go_on(self._run_short)
+        if self._has_short_operations():
+            self._call_on_home_loop(self._run_short_operations)
         else:
-            self._end([], None)
+            self._run_bulk_and_commit([], None)
 
-    def _whole_turn(self) -> None:
-        """Do all of a turn: what is urgent, and the commit."""
-        if self._begin():
-            done: list[Ticket[Any]] = []
-            error = self._run_queued((self._urgent,), LOOP_SECONDS, done)
-            self._end(done, error)
+    def _run_urgent_in_thread(self) -> None:
+        """Run a whole transaction of urgent operations."""
+        if self._wait_and_begin():
+            done: list[QueuedOperation[Any]] = []
+            error = self._run_operations((self._urgent,), LOOP_SECONDS, done)
+            self._run_bulk_and_commit(done, error)
 
-    def _begin(self) -> bool:
-        """Wait for the lock and begin; False where everybody was told that it cannot be done."""
-        self._lock.take()
+    def _wait_and_begin(self) -> bool:
+        """Wait for the file lock and begin. Returns False after failing every queued operation."""
+        self._lock.acquire()
         try:
             if self._connection is None:
                 self._connection = connect(self._path)
-                self._connection.set_wal_hook(self._note_wal_size)
+                self._connection.set_wal_hook(self._record_wal_size)
             self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             self._transaction = Transaction(self._connection)
             self._transaction.execute("BEGIN IMMEDIATE")
-        except Exception as error:  # noqa: BLE001 - not even begun: the store is out of reach for all
+        except Exception as error:  # noqa: BLE001 - unavailable for every caller
             self._lock.release()
             self._drop_connection()
-            self._refuse_all(translate(error))
+            self._fail_queued(translate(error))
             return False
         return True
 
-    def _end(
+    def _run_bulk_and_commit(
         self,
-        done: list[Ticket[Any]],
+        done: list[QueuedOperation[Any]],
         error: Exception | None,
         merged: Operation[None] | None = None,
     ) -> None:
-        """Run what was merged, and something bulky if nothing else waits; then commit."""
+        """Run the merged operation, and bulk operations if nothing else waits; then commit."""
         transaction = self._transaction
         if error is None and merged is not None:
             error = _fault_of(merged, transaction)
-        while error is None and self._bulk and not self._hurries():
+        while error is None and self._bulk and not self._has_short_operations():
             before = len(done)
-            error = self._run_queued((self._bulk,), 0.0, done)
+            error = self._run_operations((self._bulk,), 0.0, done)
             if len(done) == before or time.monotonic() >= transaction.began + BULK_SECONDS:
                 break
         self._commit(done, error)
 
-    def _run_apart(self, tickets: list[Ticket[Any]], error: Exception) -> None:
+    def _retry_separately(self, operations: list[QueuedOperation[Any]], error: Exception) -> None:
         connection = self._connection
         assert connection is not None
         try:
             _roll_back(connection)
         except apsw.Error:
-            # Not even that works: everybody hears so, and the connection is made anew.
-            for ticket in tickets:
-                ticket.error = translate(error)
+            # The rollback failed: fail every operation and reconnect.
+            for queued in operations:
+                queued.error = translate(error)
             self._drop_connection()
             return
-        for ticket in tickets:
-            self._run_alone(connection, ticket)
+        for queued in operations:
+            self._run_in_own_transaction(connection, queued)
 
-    def _run_alone(self, connection: apsw.Connection, ticket: Ticket[Any]) -> None:
-        ticket.error = None
+    def _run_in_own_transaction(
+        self, connection: apsw.Connection, queued: QueuedOperation[Any]
+    ) -> None:
+        queued.error = None
         transaction = self._transaction
         try:
             transaction.execute("BEGIN IMMEDIATE")
-            ticket.result = ticket.operation(transaction)
+            queued.result = queued.operation(transaction)
             transaction.commit()
-        except Exception as error:  # noqa: BLE001 - it becomes the answer to this one caller
-            ticket.error = translate(error)
+        except Exception as error:  # noqa: BLE001 - becomes the answer to this caller
+            queued.error = translate(error)
             transaction.forget_usage()
             with contextlib.suppress(apsw.Error):
                 _roll_back(connection)
 
-    def _refuse_all(self, error: Exception) -> None:
-        refused: list[Ticket[Any]] = []
+    def _fail_queued(self, error: Exception) -> None:
+        failed: list[QueuedOperation[Any]] = []
         for waiting in self._queues:
             while waiting:
-                ticket = waiting.popleft()
-                ticket.error = error
-                refused.append(ticket)
-        self._answer(refused)
+                queued = waiting.popleft()
+                queued.error = error
+                failed.append(queued)
+        self._answer_callers(failed)
 
-    def _note_wal_size(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+    def _record_wal_size(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = pages
-        self._room.used(pages)
+        self._wal_space.record_size(pages)
         return apsw.SQLITE_OK
 
-    def _checkpoint_in_turn(self) -> None:
-        # Nobody else may use the connection meanwhile.
+    def _checkpoint_and_release(self) -> None:
+        # The connection lock is still held.
         self._checkpoint()
         if any(self._queues):
-            self._go_on(self._take_turn)
+            self._call_on_home_loop(self._start_transaction)
         else:
-            self._give_up_turn()
+            self._release_connection()
 
     def _checkpoint(self) -> None:
-        # Passive: it moves what readers allow and waits for nobody. A failure is no loss, the log
-        # still holds everything; the next turn tries again.
+        # Passive: it copies the pages that readers allow, without waiting. A failure loses nothing:
+        # the next transaction tries again.
         self._wal_pages = 0
         if self._connection is not None:
             with contextlib.suppress(apsw.Error):
@@ -433,15 +448,15 @@ class Writer:
             connection.close(True)
 
 
-def _answer_all(tickets: list[Ticket[Any]]) -> None:
-    for ticket in tickets:
-        ticket.answer()
+def _answer_each(operations: list[QueuedOperation[Any]]) -> None:
+    for queued in operations:
+        queued.answer()
 
 
 def _fault_of(operation: Operation[Any], transaction: Transaction) -> Exception | None:
     try:
         operation(transaction)
-    except Exception as error:  # noqa: BLE001 - then nothing of the turn counts
+    except Exception as error:  # noqa: BLE001 - invalidates the transaction
         return error
     return None
 

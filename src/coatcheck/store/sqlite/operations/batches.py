@@ -1,15 +1,14 @@
-"""Large batches: all or none, without one long transaction that everybody would wait for.
+"""Large batches: all or none, without one long transaction that would block other writers.
 
-1. The jobs are written as JSON, in slices, each a small transaction of its own. Nothing of them is
-   visible yet.
-2. One small write marks the batch as accepted, and takes its idempotency key where it has one.
-   From here on it will happen, whatever crashes.
-3. Slice by slice, again in small transactions, the jobs become real; a slice disappears in the
-   transaction that makes its jobs, so doing it twice is impossible and anybody may do it.
-4. When no slice is left the batch is removed, and the caller is answered.
+1. The jobs are staged as JSON, in slices, each in a small transaction. They are not visible yet.
+2. One small write marks the batch as accepted and records its idempotency key. From here on the
+   batch will happen, whatever crashes.
+3. Slice by slice, in small transactions, the jobs are inserted. A slice is deleted in the
+   transaction that inserts its jobs, so it cannot be applied twice, and any process may apply it.
+4. When no slice is left the batch is deleted, and the caller is answered.
 
-A crash before 2 leaves slices that nobody will miss; the sweep removes them after a while. A crash
-after 2 leaves an accepted batch, which the sweep of any process finishes.
+A crash before 2 leaves slices that the sweep deletes after a while. A crash after 2 leaves an
+accepted batch, which the sweep of any process finishes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which blobs there are and whose they are, as a part of the transactions that name them."""
+"""Ownership of blobs, as part of the transactions that refer to them."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Many submits as a few statements.
+"""Bulk insert: many submits as a few statements.
 
-Jobs that came in at the same time mostly differ in little: their ids, inputs, times and traces. So
-they are grouped by all the rest, and a group is three statements, each of which takes what differs
-as one JSON array. Such a statement runs from beginning to end without the interpreter, beside the
-loop that reads the next requests. What does not fit (labels, a public id, a deadline, a blob, an
-upload, a webhook) is submitted one by one, and so is everything if anything about a group is
-unusual, such as an id that exists.
+Jobs that arrive together mostly differ in their ids, inputs, times and traces only. So they are
+grouped by everything else. A group takes three statements, each with the differing columns as one
+JSON array. Such a statement runs without the interpreter, beside the loop that reads the next
+requests. Jobs with labels, a public id, a deadline, a blob, an upload or a webhook are submitted
+one by one, and so is a whole group if anything about it is unusual, such as an id that exists.
 """
 
 from __future__ import annotations
@@ -87,8 +86,8 @@ def merge(incoming: Sequence[PendingSubmit]) -> Operation[None]:
             check_epoch(tx, epoch)
         for common, due, count, rows in prepared:
             # Where a job begins depends on its time only by whether that has come.
-            standing, event = rules.created(0 if due else 1, 0)
-            tx.execute(SQL.insert_jobs_alike, (*common, standing.claimable, rows))
+            status, event = rules.created(0 if due else 1, 0)
+            tx.execute(SQL.insert_jobs_alike, (*common, status.claimable, rows))
             if tx.changed() != count:
                 raise NotBulkInsertable
             tx.execute(SQL.insert_inputs, (common[0], rows))

@@ -1,11 +1,11 @@
-"""Claiming: jobs in the order of store/fairness.py, as far as the limits leave room.
+"""Claim jobs in the order of store/shared/fairness.py, within the limits.
 
-Where nobody takes turns and there are no limits, as is mostly so, the first jobs of every (kind,
-queue) are read and the first of these taken. Otherwise it goes lane by lane.
+Usually nothing takes turns and there are no limits. Then the first jobs of every (kind, queue) are
+read, and the first of these are claimed. Otherwise the claim goes lane by lane.
 
-All of it is one transaction of the only writer, so counting what runs and starting more cannot be
-torn apart: limits are exact. What runs is counted from rows; only jobs that a limit counts are in
-the indexes that are counted from, and no further than the limit.
+A claim is one transaction of the only writer, so counting running jobs and starting more is atomic:
+limits are exact. Running jobs are counted from rows. Only jobs that count for a limit are in the
+counted indexes, and counting stops at the limit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from coatcheck.store.shared.fairness import (
 )
 from coatcheck.store.shared.lane_cache import CacheMiss, LaneCache
 from coatcheck.store.shared.limits import LimitBudget
-from coatcheck.store.shared.rows import STANDING_FIELDS, read_standing
+from coatcheck.store.shared.rows import STATUS_FIELDS, read_status
 from coatcheck.store.sqlite.database.statements import SQL
 from coatcheck.store.sqlite.database.transaction import Transaction
 from coatcheck.store.sqlite.operations.transitions import JobRow, wake, write
@@ -241,19 +241,19 @@ def _earliest(delayed: int | None, waiting: int | None) -> int | None:
 
 def _take(tx: Transaction, worker_id: str, kind: str, queue: str, row: Any, now: int) -> Claim:
     _, job_id, tenant, _, surface, correlation_id, traceparent, rowid = row[:8]
-    standing = read_standing(row[8 : 8 + STANDING_FIELDS])
-    terms = Terms(*row[8 + STANDING_FIELDS :])
-    taken = rules.claimed(standing, worker_id, now)
-    write(tx, tenant, job_id, JobRow(rowid, standing, terms, kind), taken, now)
+    status = read_status(row[8 : 8 + STATUS_FIELDS])
+    terms = Terms(*row[8 + STATUS_FIELDS :])
+    taken = rules.claimed(status, worker_id, now)
+    write(tx, tenant, job_id, JobRow(rowid, status, terms, kind), taken, now)
     return Claim(
-        lease=Lease(tenant, job_id, taken.standing.fence),
+        lease=Lease(tenant, job_id, taken.status.fence),
         kind=kind,
         surface=surface,
         queue=queue,
         input=tx.one(_PAYLOAD, (tenant, job_id, "input"))[0],
-        attempt=taken.standing.attempt,
+        attempt=taken.status.attempt,
         terms=terms,
-        run_at=standing.run_at,
+        run_at=status.run_at,
         correlation_id=correlation_id,
         traceparent=traceparent,
     )

@@ -1,7 +1,7 @@
 """The write operations on jobs, each a function of a transaction that can be run again.
 
-Each reads where the job stands, asks `coatcheck.model.transition` what becomes of it, and writes
-that and the event together. Nothing here decides anything.
+Each reads the job's status, takes the transition from `coatcheck.model.transition`, and writes the
+job and its event together. No rule is decided here.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def submit_finished(tx: Transaction, job: JobInsert, ended: FinishedJob, now: in
         return
     found = find(tx, job.tenant, job.id)
     assert found is not None, "it was just inserted"
-    taken = rules.claimed(found.standing, NO_WORKER, ended.began_at)
+    taken = rules.claimed(found.status, NO_WORKER, ended.began_at)
     write(tx, job.tenant, job.id, found, taken, ended.began_at)
-    lease = Lease(job.tenant, job.id, taken.standing.fence)
+    lease = Lease(job.tenant, job.id, taken.status.fence)
     _settle(tx, Settlement(lease, ended.outcome, ended.report), now)
     for record in ended.records:
         records.put(tx, record, None)
@@ -77,9 +77,9 @@ def submit_finished(tx: Transaction, job: JobInsert, ended: FinishedJob, now: in
 
 def _insert(tx: Transaction, job: JobInsert, now: int, fence: int = 0) -> bool:
     """Insert a job and all it brings along; False when its id is there already."""
-    standing, event = rules.created(job.run_at, now)
+    status, event = rules.created(job.run_at, now)
     try:
-        tx.execute(_INSERT_JOB, new_job_row(job, standing._replace(fence=fence)))
+        tx.execute(_INSERT_JOB, new_job_row(job, status._replace(fence=fence)))
     except apsw.ConstraintError as error:
         if getattr(error, "extendedresult", 0) != apsw.SQLITE_CONSTRAINT_UNIQUE:
             raise
@@ -96,7 +96,7 @@ def _insert(tx: Transaction, job: JobInsert, now: int, fence: int = 0) -> bool:
     tx.execute(_INSERT_EVENT, (job.tenant, job.id, 1, EventType.STATE, now, event))
     if job.labels != "{}":
         tx.execute(SQL.insert_labels, (job.tenant, job.id, job.labels))
-    webhooks.listen(tx, job)
+    webhooks.add_job_endpoint(tx, job)
     tx.meter(submitted(job.tenant, job.kind, 1, bytes_of(job.input), now))
     return True
 
@@ -138,9 +138,9 @@ def delete(tx: Transaction, tenant: str, job_id: str, now: int) -> DeletedJob | 
     found = find(tx, tenant, job_id)
     if found is None:
         return None
-    rowid, standing = found.rowid, found.standing
-    if not standing.state.is_terminal:
-        raise Conflict(f"job {job_id} is {standing.state}: only a job that has ended is deleted")
+    rowid, status = found.rowid, found.status
+    if not status.state.is_terminal:
+        raise Conflict(f"job {job_id} is {status.state}: only a job that has ended is deleted")
     tx.topics.add(Topic.CHANGES)
     return remove(tx, rowid, tenant, job_id, now)
 
@@ -156,7 +156,7 @@ def remove(tx: Transaction, rowid: int, tenant: str, job_id: str, now: int) -> D
     tx.execute(SQL.delete_messages, (tenant, job_id))
     messages = tx.changed()
     artifacts, uploads, doomed = blobs.remove(tx, tenant, job_id)
-    deliveries = webhooks.remove(tx, tenant, job_id)
+    deliveries = webhooks.delete_job_deliveries(tx, tenant, job_id)
     tx.execute(SQL.delete_job, (rowid,))
     tx.execute(SQL.insert_tombstone, (tenant, job_id, now))
     files = (artifacts, uploads, doomed)
@@ -171,28 +171,28 @@ def settle(tx: Transaction, settlements: Sequence[Settlement], now: int) -> list
 def _settle(tx: Transaction, settlement: Settlement, now: int) -> bool:
     lease, outcome, last_words = settlement
     found = find(tx, lease.tenant, lease.job_id)
-    if found is None or found.standing.fence != lease.fence:
+    if found is None or found.status.fence != lease.fence:
         return _stale(tx)
-    rowid, standing, terms = found.rowid, found.standing, found.terms
-    if standing.state is not State.RUNNING:
+    rowid, status, terms = found.rowid, found.status, found.terms
+    if status.state is not State.RUNNING:
         return True  # settled by this very lease, whose answer never arrived
     if last_words is not None:
-        last_event = _write_report(tx, lease, rowid, standing.last_event, last_words, now)
-        standing = standing._replace(last_event=last_event)
-    ended = rules.settled(standing, terms, outcome, now)
-    write(tx, lease.tenant, lease.job_id, found._replace(standing=standing), ended, now)
+        last_event = _write_report(tx, lease, rowid, status.last_event, last_words, now)
+        status = status._replace(last_event=last_event)
+    ended = rules.settled(status, terms, outcome, now)
+    write(tx, lease.tenant, lease.job_id, found._replace(status=status), ended, now)
     if isinstance(outcome, Succeeded):
         tx.execute(_INSERT_PAYLOAD, (lease.tenant, lease.job_id, "result", outcome.result))
         if is_reference(outcome.result):
             blobs.adopt(tx, blobs_in([(lease.tenant, lease.job_id, outcome.result)]))
-    elif ended.standing.state is State.WAITING and isinstance(outcome, Waiting):
+    elif ended.status.state is State.WAITING and isinstance(outcome, Waiting):
         begin_waiting(tx, lease.tenant, lease.job_id, outcome, now)
         if outcome.until is not None:
             tx.topics.add(Topic.WORK)  # somebody has to look then
-    elif ended.standing.state is State.CANCELLED:
+    elif ended.status.state is State.CANCELLED:
         cascade(tx, lease.tenant, lease.job_id, now)
     tx.topics.add(Topic.CHANGES)
-    if ended.standing.state is State.QUEUED:
+    if ended.status.state is State.QUEUED:
         tx.topics.add(Topic.WORK)
     return True
 
@@ -237,7 +237,9 @@ def _write_report(
         last_event += 1
         tx.execute(_INSERT_EVENT, (lease.tenant, lease.job_id, last_event, kind, now, data))
         if (told := phase_told(kind, data)) is not None:
-            webhooks.tell(tx, lease.tenant, lease.job_id, last_event, PHASE, told, now)
+            webhooks.enqueue_deliveries(
+                tx, lease.tenant, lease.job_id, last_event, PHASE, told, now
+            )
     tx.execute(_UPDATE_REPORT, (progress, said.phase, last_event, rowid))
     return last_event
 
@@ -246,7 +248,7 @@ def lose(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
     """Take a job from a worker that is gone."""
     found = find(tx, tenant, job_id)
     if found is not None:
-        gone = rules.lost(found.standing, found.terms, now)
+        gone = rules.lost(found.status, found.terms, now)
         if gone is not None:
             write(tx, tenant, job_id, found, gone, now)
             tx.topics.update((Topic.WORK, Topic.CHANGES))
@@ -270,9 +272,9 @@ def send(
         if sent[0] != name or not is_same(sent[1], data):
             raise KeyReused("this idempotency key was used for another event")
         return True
-    if found.standing.state.is_terminal:
+    if found.status.state.is_terminal:
         raise Conflict(
-            f"job {job_id} is {found.standing.state}: nobody will wait for an event any more"
+            f"job {job_id} is {found.status.state}: nobody will wait for an event any more"
         )
     if tx.one(SQL.count_messages, (tenant, job_id))[0] >= most:
         raise Conflict(f"job {job_id} has {most:,} events already, and takes no more")
@@ -290,7 +292,7 @@ def resume(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
     found = find(tx, tenant, job_id)
     if found is None:
         return False
-    again = rules.resumed(found.standing, found.terms, now)
+    again = rules.resumed(found.status, found.terms, now)
     if again is not None:
         if tx.one(SQL.payload, (tenant, job_id, "input")) is None:
             raise InputGone(f"the input of job {job_id} is gone: it cannot go on")

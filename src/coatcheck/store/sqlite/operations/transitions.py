@@ -1,11 +1,11 @@
-"""Writing a transition of a job, and everything that follows from it in the same transaction.
+"""Write a transition of a job with all its consequences, in the same transaction.
 
-- Its event, the webhooks that tell of it, and what it uses.
-- One that a limit counted has stopped running: the workers are woken, there is room for another.
-- A job that leaves `waiting`, however, waits for nothing any more.
-- A job that ends may be what another one waits for: that one is woken.
-- A job that ends as cancelled takes those along that it has spawned: it is noted in `cascades`, and
-  they are cancelled some at a time, the first by whoever cancelled it, the others by the sweep.
+- Its event, its webhook deliveries, and its usage.
+- If a job that counts for a limit stops running, the workers are woken: another can start.
+- If a job leaves `waiting`, its waits are deleted.
+- If a job finishes, jobs that wait for it are woken.
+- If a job is cancelled, so are its children. It is recorded in `cascades`, and the children are
+  cancelled some at a time: the first by the caller, the rest by the sweep.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coatcheck.model.step import child_finished
 from coatcheck.model.transition import JobStatus, Transition
 from coatcheck.model.usage import moved
 from coatcheck.store.base import Topic
-from coatcheck.store.shared.rows import STANDING_FIELDS, read_standing, standing_row
+from coatcheck.store.shared.rows import STATUS_FIELDS, read_status, status_row
 from coatcheck.store.sqlite import webhooks
 from coatcheck.store.sqlite.database.statements import SQL
 from coatcheck.store.sqlite.database.transaction import Transaction
@@ -31,8 +31,8 @@ from coatcheck.store.sqlite.database.transaction import Transaction
 CASCADE_AT_ONCE = 200
 
 _INSERT_EVENT = SQL.insert_event
-_UPDATE_STANDING = SQL.update_standing
-_STANDING_OF = SQL.standing_of
+_UPDATE_STATUS = SQL.update_status
+_STATUS_OF = SQL.status_of
 
 
 class JobRow(NamedTuple):
@@ -41,7 +41,7 @@ class JobRow(NamedTuple):
     """
 
     rowid: int
-    standing: JobStatus
+    status: JobStatus
     terms: Terms
     kind: str
     limited: bool = False
@@ -49,11 +49,11 @@ class JobRow(NamedTuple):
 
 def find(tx: Transaction, tenant: str, job_id: str) -> JobRow | None:
     """Read where a job stands."""
-    row = tx.one(_STANDING_OF, (tenant, job_id))
+    row = tx.one(_STATUS_OF, (tenant, job_id))
     if row is None:
         return None
-    split = 1 + STANDING_FIELDS
-    return JobRow(row[0], read_standing(row[1:split]), Terms(*row[split:-2]), row[-2], row[-1] == 1)
+    split = 1 + STATUS_FIELDS
+    return JobRow(row[0], read_status(row[1:split]), Terms(*row[split:-2]), row[-2], row[-1] == 1)
 
 
 def write(
@@ -61,22 +61,22 @@ def write(
 ) -> None:
     """Write a transition. Every transition of a job comes through here."""
     rowid, before, terms, kind, limited = found
-    standing, event = change
-    used = moved(tenant, kind, before, standing, now)
+    status, event = change
+    used = moved(tenant, kind, before, status, now)
     if used is not None:
         tx.meter(used)
-    tx.execute(_UPDATE_STANDING, (*standing_row(standing), rowid))
-    tx.execute(_INSERT_EVENT, (tenant, job_id, standing.last_event, EventType.STATE, now, event))
-    if standing.state is not before.state:
-        webhooks.tell(tx, tenant, job_id, standing.last_event, standing.state, event, now)
-    if limited and before.state is State.RUNNING and standing.state is not State.RUNNING:
+    tx.execute(_UPDATE_STATUS, (*status_row(status), rowid))
+    tx.execute(_INSERT_EVENT, (tenant, job_id, status.last_event, EventType.STATE, now, event))
+    if status.state is not before.state:
+        webhooks.enqueue_deliveries(tx, tenant, job_id, status.last_event, status.state, event, now)
+    if limited and before.state is State.RUNNING and status.state is not State.RUNNING:
         tx.topics.add(Topic.WORK)  # there is room for another one
     if before.state is State.WAITING:
         tx.execute(SQL.delete_waits, (tenant, job_id))
-    if standing.state.is_terminal:
+    if status.state.is_terminal:
         if terms.parent is not None:
-            has_come(tx, tenant, child_finished(job_id), now)
-        if standing.state is State.CANCELLED:
+            wake_waiters(tx, tenant, child_finished(job_id), now)
+        if status.state is State.CANCELLED:
             tx.execute(SQL.begin_cascade, (tenant, job_id))
 
 
@@ -90,7 +90,7 @@ def begin_waiting(tx: Transaction, tenant: str, job_id: str, waiting: Waiting, n
         wake(tx, tenant, job_id, now)
 
 
-def has_come(tx: Transaction, tenant: str, what: str, now: int) -> None:
+def wake_waiters(tx: Transaction, tenant: str, what: str, now: int) -> None:
     """Wake those who waited for this and for nothing else."""
     for job_id, part in tx.all(SQL.delete_wait, (tenant, what)):
         if tx.one(SQL.is_part_over, (tenant, job_id, part))[0]:
@@ -102,7 +102,7 @@ def wake(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
     found = find(tx, tenant, job_id)
     if found is None:
         return
-    change = rules.woken(found.standing, found.terms, now)
+    change = rules.woken(found.status, found.terms, now)
     if change is not None:
         write(tx, tenant, job_id, found, change, now)
         tx.topics.update((Topic.WORK, Topic.CHANGES))
@@ -113,12 +113,12 @@ def cancel(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
     found = find(tx, tenant, job_id)
     if found is None:
         return False
-    asked = rules.cancel_asked(found.standing, found.terms, now)
+    asked = rules.request_cancel(found.status, found.terms, now)
     if asked is None:
         return False
     write(tx, tenant, job_id, found, asked, now)
     tx.topics.update((Topic.CANCELS, Topic.CHANGES))
-    return asked.standing.state is State.CANCELLED
+    return asked.status.state is State.CANCELLED
 
 
 def cascade(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:

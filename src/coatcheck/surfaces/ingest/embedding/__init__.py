@@ -1,12 +1,8 @@
-"""Passages to vectors.
+"""Passages to vectors, by the offline model or an endpoint.
 
-The model that is installed with us needs nobody; an endpoint is what many have already.
-
-    base.py         what an embedder is
-    settings.py     what an operator can set
-    open.py         from settings to an embedder
-    offline.py      the model that is installed with us
-    endpoint.py     what calls to an endpoint have in common, and what its errors mean
-    ollama.py       /api/embed
-    openai.py       /v1/embeddings
+base.py         the Embedder protocol and its errors
+settings.py     the operator's settings
+open.py         from settings to an embedder
+offline.py      the offline embedder (minilm.py, wordpiece.py, weights.py)
+endpoint.py     embedders that call an endpoint: Ollama, OpenAI
 """

@@ -1,4 +1,4 @@
-"""From passages to vectors: what is asked of an embedder, and what it can answer but vectors."""
+"""The Embedder protocol and its errors."""
 
 from __future__ import annotations
 
@@ -12,61 +12,61 @@ from numpy.typing import NDArray
 from coatcheck.errors import CoatcheckError, Fail, Retry, StoreUnavailable
 
 Vector = NDArray[np.float32]
-Vectors = NDArray[np.float32]  # a row for each text
+Vectors = NDArray[np.float32]  # one row per text
 
 
 class EmbedderUnreachable(StoreUnavailable):
-    """The endpoint that embeds does not answer, or not now."""
+    """The embedding endpoint does not respond, or cannot embed at the moment."""
 
     code = "embedder-unreachable"
 
 
-class EmbedderRefused(CoatcheckError):
-    """The endpoint that embeds does not do this: it has no such model, or takes no such key."""
+class EmbedderRejected(CoatcheckError):
+    """The embedding endpoint rejects the request: unknown model, or invalid key."""
 
     code = "embedder-refused"
 
 
 class Embedder(Protocol):
-    """Gives texts their vectors; the same text has the same vector as long as `name` is the same.
+    """Embeds texts. While `name` stays the same, equal texts have equal vectors.
 
-    Raises EmbedderUnreachable where trying later may help, EmbedderRefused where it does not.
+    Raises EmbedderUnreachable if a later attempt may succeed, EmbedderRejected otherwise.
     """
 
     @property
     def name(self) -> str:
-        """What a collection remembers it by."""
+        """The name that a collection records."""
         ...
 
     async def dimensions(self) -> int:
-        """Return how many numbers a vector has; an endpoint may have to be asked."""
+        """Return the length of a vector; may call the endpoint."""
         ...
 
     async def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """Return a vector for each passage, in their order."""
+        """Return a vector for each passage, in order."""
         ...
 
     async def embed_query(self, text: str) -> Vector:
-        """Return the vector that passages are compared with which answer a text."""
+        """Return the vector of a query, to compare with those of passages."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
 @contextmanager
-def as_signals() -> Iterator[None]:
-    """Say a job's handler what an embedder's error means for the job: to come back, or give up."""
+def embedder_errors_as_signals() -> Iterator[None]:
+    """Translate an embedder's error into a signal to the job: retry, or fail."""
     try:
         yield
     except EmbedderUnreachable as error:
-        # Nothing was done, so nothing is held against the job.
+        # Nothing was embedded, so the attempt does not count.
         raise Retry(str(error), counts=False) from error
-    except EmbedderRefused as error:
+    except EmbedderRejected as error:
         raise Fail(error.code, str(error)) from error
 
 
 def passage_text(text: str, headings: Sequence[str]) -> str:
-    """Return what is embedded of a passage: itself, below the headings it stands under."""
+    """Return the text to embed for a passage: its headings and itself."""
     return "\n".join((" > ".join(headings), text)) if headings else text

@@ -1,11 +1,10 @@
-"""What calls to an endpoint that embeds have in common, and what its answers mean.
+"""Embedders that call an endpoint: Ollama's own API, and the one of OpenAI.
 
-- No connection, no answer in time, 408, 425, 429 or 5xx: it may be otherwise later, and
-  EmbedderUnreachable says so.
-- Any other status but 200: it does not do this. EmbedderRefused says it in the endpoint's words.
-- 200, and not a vector for each text: what answers there is something else; EmbedderRefused.
+- No connection, a timeout, 408, 425, 429 or 5xx: EmbedderUnreachable, because it may succeed later.
+- Any other status but 200: EmbedderRejected, with the endpoint's own message.
+- 200 without a vector for each text: EmbedderRejected, because something else responded.
 
-No address is shown, since it may hold a password, and never a text.
+Errors never show the URL, which may contain a password, nor a text.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import httpx2
 import numpy as np
 
 from coatcheck.surfaces.ingest.embedding.base import (
-    EmbedderRefused,
+    EmbedderRejected,
     EmbedderUnreachable,
     Vector,
     Vectors,
@@ -28,13 +27,13 @@ from coatcheck.surfaces.ingest.embedding.settings import EmbeddingSettings
 # An endpoint on a slow machine may have to load its model first.
 TIMEOUT_S = 120.0
 CONNECT_TIMEOUT_S = 10.0
-AGAIN_LATER = frozenset({408, 425, 429})
-MOST_WORDS_SHOWN = 300
+RETRYABLE = frozenset({408, 425, 429})
+MAX_MESSAGE_LENGTH = 300
 PROBE = "dimensions"
 
 
 class EndpointEmbedder(ABC):
-    """An embedder that asks an endpoint; subclasses know its words."""
+    """An embedder that calls an endpoint; subclasses define the format."""
 
     path: str
 
@@ -51,14 +50,14 @@ class EndpointEmbedder(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What a collection remembers it by."""
+        """The name that a collection records."""
 
     @abstractmethod
-    def vectors_in(self, answer: Any) -> Any:
-        """Return the rows of numbers of an answer; raises KeyError or TypeError where none are."""
+    def vectors_in(self, response: Any) -> Any:
+        """Return the rows of numbers in a response; raise KeyError or TypeError if it has none."""
 
     async def dimensions(self) -> int:
-        """Return how many numbers a vector has; the first time the endpoint is asked."""
+        """Return the length of a vector; the first call asks the endpoint."""
         if self._dimensions is None:
             await self.embed_query(PROBE)
         assert self._dimensions is not None
@@ -70,16 +69,16 @@ class EndpointEmbedder(ABC):
         return vector
 
     async def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """Return a vector for each passage, in their order."""
+        """Return a vector for each passage, in order."""
         if not texts:
             return np.empty((0, await self.dimensions()), dtype=np.float32)
-        answer = await self._ask({"model": self._model, "input": list(texts)})
+        response = await self._post({"model": self._model, "input": list(texts)})
         try:
-            vectors = np.asarray(self.vectors_in(answer), dtype=np.float32)
+            vectors = np.asarray(self.vectors_in(response), dtype=np.float32)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise self._odd() from error
+            raise self._invalid_response() from error
         if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
-            raise self._odd()
+            raise self._invalid_response()
         self._dimensions = vectors.shape[1]
         return vectors
 
@@ -87,40 +86,72 @@ class EndpointEmbedder(ABC):
         """Close the connections."""
         await self._client.aclose()
 
-    async def _ask(self, question: dict[str, Any]) -> Any:
+    async def _post(self, request: dict[str, Any]) -> Any:
         try:
-            answer = await self._client.post(self._url, json=question)
+            response = await self._client.post(self._url, json=request)
         except httpx2.HTTPError as error:
-            # Nothing of the address is shown: it may hold a password.
+            # The URL is not shown: it may contain a password.
             raise EmbedderUnreachable(
-                f"the embedder at INGEST_EMBED_URL does not answer: {type(error).__name__}"
+                f"the embedder at INGEST_EMBED_URL does not respond: {type(error).__name__}"
             ) from error
-        if answer.status_code in AGAIN_LATER or answer.status_code >= 500:
+        if response.status_code in RETRYABLE or response.status_code >= 500:
             raise EmbedderUnreachable(
-                f"the embedder at INGEST_EMBED_URL cannot embed now: {_words_of(answer)}"
+                f"the embedder at INGEST_EMBED_URL cannot embed now: {_message_of(response)}"
             )
-        if answer.status_code != 200:
-            raise EmbedderRefused(
+        if response.status_code != 200:
+            raise EmbedderRejected(
                 f"the embedder at INGEST_EMBED_URL does not embed with {self._model!r}: "
-                f"{_words_of(answer)}"
+                f"{_message_of(response)}"
             )
         try:
-            return answer.json()
+            return response.json()
         except ValueError as error:
-            raise self._odd() from error
+            raise self._invalid_response() from error
 
-    def _odd(self) -> EmbedderRefused:
-        return EmbedderRefused(
-            f"what answers at INGEST_EMBED_URL gives no vectors by {self._model!r}: look whether "
-            "the address and INGEST_EMBEDDER are right"
+    def _invalid_response(self) -> EmbedderRejected:
+        return EmbedderRejected(
+            f"the response from INGEST_EMBED_URL has no vectors by {self._model!r}: check that "
+            "the URL and INGEST_EMBEDDER are right"
         )
 
 
-def _words_of(answer: httpx2.Response) -> str:
-    """Return an endpoint's own words: {"error": "..."}, {"error": {"message": "..."}} or none."""
+class OllamaEmbedder(EndpointEmbedder):
+    """Embeds with a model of an Ollama server (POST /api/embed)."""
+
+    path = "/api/embed"
+
+    @property
+    def name(self) -> str:
+        """The name that a collection records."""
+        return f"ollama:{self._model}"
+
+    def vectors_in(self, answer: Any) -> Any:
+        """Return the rows of numbers in a response."""
+        return answer["embeddings"]
+
+
+class OpenAIEmbedder(EndpointEmbedder):
+    """Embeds with a model behind an OpenAI-compatible endpoint (POST /v1/embeddings)."""
+
+    path = "/v1/embeddings"
+
+    @property
+    def name(self) -> str:
+        """The name that a collection records."""
+        return f"openai:{self._model}"
+
+    def vectors_in(self, answer: Any) -> Any:
+        """Return the rows of numbers in a response, which may come in any order."""
+        return [
+            each["embedding"] for each in sorted(answer["data"], key=lambda each: each["index"])
+        ]
+
+
+def _message_of(response: httpx2.Response) -> str:
+    """Return the endpoint's message: {"error": "..."}, {"error": {"message": "..."}} or none."""
     try:
-        error = answer.json()["error"]
-        words = error["message"] if isinstance(error, dict) else error
+        error = response.json()["error"]
+        message = error["message"] if isinstance(error, dict) else error
     except (ValueError, KeyError, TypeError):
-        words = ""
-    return f"{answer.status_code} {str(words)[:MOST_WORDS_SHOWN]}".strip()
+        message = ""
+    return f"{response.status_code} {str(message)[:MAX_MESSAGE_LENGTH]}".strip()

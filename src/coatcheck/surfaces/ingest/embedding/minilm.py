@@ -1,11 +1,11 @@
-"""all-MiniLM-L6-v2 in NumPy: a BERT of six layers, 23 million numbers, vectors of 384.
+"""all-MiniLM-L6-v2 in NumPy: a BERT with 6 layers, 23 million parameters and 384 dimensions.
 
-The model is small enough that its matrices are all that matters, and those NumPy multiplies as
-fast as any runtime does; so nothing has to be installed but the weights. Texts go through one by
-one: there is no padding to be computed and masked, and a passage fills the cores by itself.
+The matrix products dominate, and NumPy multiplies as fast as any runtime, so only the weights have
+to be installed. Texts are embedded one by one: no padding has to be computed and masked, and one
+passage fills a core by itself.
 
-Its sentences were cut off at 256 pieces when it was trained. A longer text is read in windows of
-that many, and its vector is their mean.
+The model was trained on inputs truncated to 256 tokens. A longer text is read in windows of that
+size, and its vector is their mean.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from coatcheck.surfaces.ingest.embedding.base import Vector
 from coatcheck.surfaces.ingest.embedding.weights import VOCABULARY, WEIGHTS, read_published
-from coatcheck.surfaces.ingest.embedding.wordpiece import WordPieces
+from coatcheck.surfaces.ingest.embedding.wordpiece import WordPieceTokenizer
 
 DIMENSIONS = 384
 LAYERS = 6
@@ -32,12 +32,12 @@ Array = NDArray[np.float32]
 
 
 class MiniLM:
-    """The model, loaded."""
+    """The loaded model."""
 
-    def __init__(self, weights: Mapping[str, Array], pieces: WordPieces) -> None:
+    def __init__(self, weights: Mapping[str, Array], pieces: WordPieceTokenizer) -> None:
         self._pieces = pieces
         self._words = weights["embeddings.word_embeddings.weight"]
-        self._places = (
+        self._positions = (
             weights["embeddings.position_embeddings.weight"]
             + weights["embeddings.token_type_embeddings.weight"][0]
         )
@@ -48,13 +48,13 @@ class MiniLM:
     def load(cls, folder: Path) -> MiniLM:
         """Load the model; raise ConfigurationError unless its files are the published ones."""
         pieces = read_published(folder / VOCABULARY).decode().removesuffix("\n").split("\n")
-        return cls(_read_tensors(read_published(folder / WEIGHTS)), WordPieces(pieces))
+        return cls(_read_tensors(read_published(folder / WEIGHTS)), WordPieceTokenizer(pieces))
 
     def embed(self, text: str) -> Vector:
         """Return the vector of a text."""
-        numbers = self._pieces.numbers(text)
-        room = WINDOW - 2
-        windows = [numbers[first : first + room] for first in range(0, len(numbers), room)] or [[]]
+        numbers = self._pieces.token_ids(text)
+        size = WINDOW - 2
+        windows = [numbers[first : first + size] for first in range(0, len(numbers), size)] or [[]]
         total = sum(
             (len(window) + 2) * self._mean([self._pieces.start, *window, self._pieces.end])
             for window in windows
@@ -63,7 +63,7 @@ class MiniLM:
         return vector / np.linalg.norm(vector)
 
     def _mean(self, numbers: list[int]) -> Array:
-        state = self._norm(self._words[numbers] + self._places[: len(numbers)])
+        state = self._norm(self._words[numbers] + self._positions[: len(numbers)])
         for layer in self._layers:
             state = layer(state)
         mean: Array = state.mean(axis=0)
@@ -86,7 +86,7 @@ class _Norm:
 
 class _Dense:
     def __init__(self, weights: Mapping[str, Array], *names: str) -> None:
-        # Several that read the same go as one multiplication.
+        # Layers with the same input are one multiplication.
         matrices = [weights[f"{name}.weight"] for name in names]
         self._matrix = np.ascontiguousarray(np.concatenate(matrices).T)
         self._bias = np.concatenate([weights[f"{name}.bias"] for name in names])
@@ -124,9 +124,9 @@ class _Layer:
 
 
 def _gelu(x: Array) -> Array:
-    """Return x times the normal distribution up to x; wrong by less than 0.00002 of x.
+    """Return x times the standard normal distribution function of x, within 0.00002 of x.
 
-    The error function is Abramowitz and Stegun's 7.1.25: NumPy has none.
+    NumPy has no error function; this is Abramowitz and Stegun's approximation 7.1.25.
     """
     scaled = np.abs(x)
     scaled *= np.float32(math.sqrt(0.5))
@@ -142,7 +142,7 @@ def _gelu(x: Array) -> Array:
     np.negative(scaled, out=scaled)
     np.exp(scaled, out=scaled)
     tail *= scaled
-    # What is beyond |x|, halved; below zero it is all there is.
+    # The tail beyond |x|, halved; below zero it is the whole value.
     tail *= np.float32(0.5)
     result: Array = np.where(x < 0, tail, 1 - tail)
     result *= x
@@ -150,11 +150,11 @@ def _gelu(x: Array) -> Array:
 
 
 def _read_tensors(content: bytes) -> dict[str, Array]:
-    """Read the format of safetensors: a length, what is where as JSON, the numbers."""
+    """Parse the safetensors format: a length, a JSON directory, and the numbers."""
     (length,) = struct.unpack_from("<Q", content)
     tensors = json.loads(content[8 : 8 + length])
     numbers = memoryview(content)[8 + length :]
-    # Each a copy of its own, so that the whole need not be kept for the parts that are used as is.
+    # Copies, so that the file's bytes can be freed.
     return {
         name: np.frombuffer(numbers[slice(*each["data_offsets"])], dtype="<f4")
         .astype(np.float32)

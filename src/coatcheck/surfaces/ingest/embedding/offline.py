@@ -1,7 +1,7 @@
 """The offline embedder: all-MiniLM-L6-v2 on this machine's cores.
 
-The weights are loaded with the first text and checked against the published hashes. See
-docs/decisions/0024-embedding-and-search.md for why this model.
+The weights are loaded with the first text and checked against the published hashes.
+docs/decisions/0024-embedding-and-search.md explains the choice of this model.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from coatcheck.surfaces.ingest.embedding.weights import installed_weights
 
 
 class OfflineEmbedder:
-    """Vectors by all-MiniLM-L6-v2, on the cores of this machine."""
+    """Embeds with all-MiniLM-L6-v2 on this machine's cores."""
 
     name = "all-MiniLM-L6-v2"
 
@@ -32,7 +32,7 @@ class OfflineEmbedder:
         self._threads = ThreadPoolExecutor(os.cpu_count() or 1, "coatcheck-embed")
 
     async def dimensions(self) -> int:
-        """Return how many numbers a vector has."""
+        """Return the length of a vector."""
         return DIMENSIONS
 
     async def embed_passages(self, texts: Sequence[str]) -> Vectors:
@@ -42,30 +42,30 @@ class OfflineEmbedder:
         return np.stack(await asyncio.gather(*(self.embed_query(text) for text in texts)))
 
     async def embed_query(self, text: str) -> Vector:
-        """Return the vector of a text; this model makes no difference between the two."""
+        """Return the vector of a text; the model treats passages and queries alike."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._embed, text)
 
     async def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._threads.shutdown(cancel_futures=True)
 
     def _embed(self, text: str) -> Vector:
-        return _model(self._folder).embed(text)
+        return _get_model(self._folder).embed(text)
 
 
-_loading = threading.Lock()
+_load_lock = threading.Lock()
 
 
-def _model(folder: Path) -> MiniLM:
-    with _loading:  # not once for each thread
-        return _loaded(folder)
+def _get_model(folder: Path) -> MiniLM:
+    with _load_lock:  # load it once, not once per thread
+        return _load_model(folder)
 
 
 @lru_cache(1)
-def _loaded(folder: Path) -> MiniLM:
-    # Passages are shared out among the cores, and each is multiplied on one: the threads of the
-    # mathematics library wait for each other by spinning, which beside other work costs far more
-    # than it brings.
+def _load_model(folder: Path) -> MiniLM:
+    # Passages are distributed over the cores, and each is multiplied on one core. The threads of a
+    # BLAS library wait for each other by spinning, which costs more than it gains when the cores
+    # are busy.
     threadpool_limits(1)
     return MiniLM.load(folder)

@@ -1,4 +1,4 @@
-"""What an operator can set of embedding."""
+"""The operator's settings for embedding."""
 
 from __future__ import annotations
 
@@ -14,52 +14,53 @@ URL = "INGEST_EMBED_URL"
 MODEL = "INGEST_EMBED_MODEL"
 KEY = "INGEST_EMBED_KEY"
 EMBEDDERS = ("offline", "ollama", "openai")
-# An Ollama where it is by default; whoever speaks as OpenAI's has to be named.
+# Ollama's default URL; an OpenAI-compatible endpoint has none.
 OLLAMA_URL = "http://127.0.0.1:11434"
 
 
 @dataclass(frozen=True)
 class EmbeddingSettings:
-    """The comments are the reference; each field's name in the environment stands beside it.
+    """How documents are embedded; each field is named after its environment variable.
 
-    The address is the operator's own word, so the guard of outbound calls does not apply to it.
+    The operator chose the URL, so the egress policy does not apply to it.
     """
 
-    # INGEST_EMBEDDER: offline (a model that is installed with us), ollama, or openai for any
-    # endpoint that speaks as OpenAI's.
+    # INGEST_EMBEDDER: offline (the local model), ollama, or openai for any compatible endpoint.
     embedder: str = "offline"
-    # INGEST_EMBED_URL: what /api/embed (ollama) or /v1/embeddings (openai) follows on.
+    # INGEST_EMBED_URL: the base URL, before /api/embed (ollama) or /v1/embeddings (openai).
     url: str = ""
-    # INGEST_EMBED_MODEL: which model of the endpoint embeds.
+    # INGEST_EMBED_MODEL: the endpoint's model.
     model: str = ""
-    # INGEST_EMBED_KEY: the key for it, or a reference to it: file:/run/secrets/key.
+    # INGEST_EMBED_KEY: the endpoint's key, or a reference to it: file:/run/secrets/key.
     key: str = field(default="", repr=False)
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> EmbeddingSettings:
-        """Read them; raises ConfigurationError with the name of what is wrong."""
+        """Read the settings; raise ConfigurationError naming the invalid one."""
         embedder = environment.get(EMBEDDER, "").strip().lower() or cls.embedder
         if embedder not in EMBEDDERS:
-            raise ConfigurationError(f"{EMBEDDER} is {', '.join(EMBEDDERS)}, not {embedder!r}")
+            raise ConfigurationError(
+                f"{EMBEDDER} must be one of {', '.join(EMBEDDERS)}, not {embedder!r}"
+            )
         url = environment.get(URL, "").strip().rstrip("/")
         model = environment.get(MODEL, "").strip()
         if embedder == "offline":
             if url or model:
                 raise ConfigurationError(
-                    f"{URL} and {MODEL} are for {EMBEDDER}=ollama or openai: set it, too"
+                    f"{URL} and {MODEL} need {EMBEDDER}=ollama or openai: set it, too"
                 )
             return cls()
         if not url and embedder == "ollama":
             url = OLLAMA_URL
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            # An address may hold a password: it is not shown.
-            raise ConfigurationError(f"{URL} is the http or https address of the endpoint")
+            # The URL may contain a password, so it is not shown.
+            raise ConfigurationError(f"{URL} must be the http or https URL of the endpoint")
         if not model:
-            raise ConfigurationError(f"{EMBEDDER}={embedder} needs {MODEL}: which model embeds")
+            raise ConfigurationError(f"{EMBEDDER}={embedder} needs {MODEL}: the name of the model")
         return cls(embedder, url, model, environment.get(KEY, "").strip())
 
     @property
     def secret(self) -> str:
-        """The key itself."""
+        """The resolved key."""
         return resolve(self.key)

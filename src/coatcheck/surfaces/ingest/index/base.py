@@ -1,22 +1,22 @@
-"""The index: documents, their passages and vectors, and the search over them.
+"""The Index protocol: documents, their passages and vectors, and the search over them.
 
-A version of a document comes into the index in two steps. `stage` writes some of its passages with
-their vectors where nobody finds them; staged twice, a passage is there once. `publish` makes all
-that was staged of the version the document, in one transaction: whoever searches sees the old
-version whole or the new one whole. What can go wrong in between:
+A version of a document is indexed in two steps. `stage` writes some of its passages with their
+vectors, where no search finds them; it is idempotent. `publish` makes all staged passages of the
+version the document, in one transaction: a search sees either the old version or the new one as a
+whole. Failure modes:
 
-- The process dies between the two. What is staged stays, for the job when it comes back.
-- The job never comes back. `sweep` removes what was staged longer ago than it is told. A job that
-  comes back after that asks `staged` what is left and stages the rest again; `publish` counts, and
-  raises StagedGone before it would publish half a document.
-- Two jobs bring versions of the same document at once. Versions are ordered (a job's id is a good
-  version), and the later wins whichever is published first: `publish` of an earlier one than the
-  document has changes nothing and says so.
-- Publishing is answered and the answer lost. Published again, a version stays as it is.
+- The process dies between the two. The staged passages remain for the job's next attempt.
+- The job never resumes. `sweep` deletes passages that were staged before a given time. A job that
+  resumes later reads `staged` and stages the rest again. `publish` counts the passages and raises
+  StagedGone rather than publish an incomplete document.
+- Two jobs index versions of the same document at once. Versions are ordered (a job's id is a good
+  version), and the later one wins whichever is published first: publishing an earlier version than
+  the current one changes nothing and returns False.
+- `publish` commits but its response is lost. Publishing the same version again changes nothing.
 
-A collection is there as long as it has a document. It takes the embedder of its first one, and
-none from another: their vectors could not be compared. Everything belongs to one tenant, and what
-is another tenant's does not exist.
+A collection exists while it has a document. It takes the embedder of its first document and rejects
+any other, because vectors of different embedders cannot be compared. Everything belongs to one
+tenant; the data of other tenants does not exist for a caller.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from numpy.typing import NDArray
 
 from coatcheck.errors import Conflict
 from coatcheck.ids import derived_ulid
-from coatcheck.surfaces.ingest.stages import Chunk
+from coatcheck.surfaces.ingest.document import Chunk
 
-Vector = NDArray[np.float32]  # of one passage, or of one query
-Vectors = NDArray[np.float32]  # a row for each passage
-# A text and its headings (a JSON array), as they are stored.
+Vector = NDArray[np.float32]  # of one passage or one query
+Vectors = NDArray[np.float32]  # one row per passage
+# A text and its headings (a JSON array), as stored.
 PassageKey = tuple[str, str]
 
-MOST_RESULTS = 100
-LONGEST_QUERY = 10_000  # characters that are looked at; what follows is not
+MAX_RESULTS = 100
+MAX_QUERY_LENGTH = 10_000  # characters; the rest is ignored
 
 
 class EmbedderMismatch(Conflict):
-    """The collection's vectors are another embedder's."""
+    """The collection has vectors of another embedder."""
 
     code = "embedder-mismatch"
 
 
 class StagedGone(Conflict):
-    """Passages of the version that is to be published are not staged (any more)."""
+    """Not all passages of the version to publish are staged."""
 
     code = "staged-gone"
 
 
 class Mode(StrEnum):
-    """What a search compares: words, vectors, or both."""
+    """The kind of search: by words, by vectors, or both."""
 
     TEXT = "text"
     VECTOR = "vector"
@@ -65,7 +65,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """What is published, beside its passages."""
+    """A document to publish, without its passages."""
 
     tenant: str
     id: str  # document_id(tenant, collection, name)
@@ -83,7 +83,7 @@ class NewDocument:
 
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
-    """A document as it is in the index."""
+    """A document in the index."""
 
     id: str
     collection: str
@@ -97,13 +97,13 @@ class DocumentRow:
     metadata: Mapping[str, str]
     version: str
     passages: int
-    created_at: int  # when its first version was published
-    updated_at: int  # when this one was
+    created_at: int  # of the first version
+    updated_at: int  # of this version
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionRow:
-    """A collection, and how much is in it."""
+    """A collection and its size."""
 
     name: str
     embedder: str
@@ -115,21 +115,21 @@ class CollectionRow:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is searched for."""
+    """A search request."""
 
     text: str
     k: int = 10
     mode: Mode = Mode.HYBRID
-    # Of the text, and whose it is; needed unless only words are compared.
+    # The vector of the text and its embedder; required unless the mode is TEXT.
     vector: Vector | None = None
     embedder: str | None = None
-    # Only documents whose metadata have all of these.
+    # Only documents whose metadata has all of these.
     filter: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A passage that was found, best first; scores compare within one answer only."""
+    """A passage that a search found; scores are comparable only within one result."""
 
     score: float
     text: str
@@ -145,7 +145,7 @@ class SearchHit:
 
 
 def document_id(tenant: str, collection: str, name: str) -> str:
-    """Return the id that a document has by its place and name, whenever it is sent."""
+    """Return the id of a document, derived from its tenant, collection and name."""
     return derived_ulid(0, tenant, collection, name)
 
 
@@ -157,16 +157,16 @@ def check_embedder(collection: CollectionRow | None, embedder: str, dimensions: 
     ):
         raise EmbedderMismatch(
             f"the collection {collection.name!r} has vectors by {collection.embedder} "
-            f"({collection.dimensions} dimensions), and these are by {embedder} ({dimensions}): "
+            f"({collection.dimensions} dimensions), not by {embedder} ({dimensions}): "
             "use another collection, or delete its documents and ingest them again"
         )
 
 
 class Index(Protocol):
-    """The seam; SQLite and PostgreSQL fill it, and one suite holds both to the same behaviour."""
+    """The interface of an index. One suite of tests covers both implementations."""
 
     async def __aenter__(self) -> Self:
-        """Open it, and make its tables where they are missing."""
+        """Open the index and create missing tables."""
         ...
 
     async def __aexit__(
@@ -175,7 +175,7 @@ class Index(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it."""
+        """Close the index."""
         ...
 
     async def collections(self, tenant: str) -> list[CollectionRow]:
@@ -183,21 +183,21 @@ class Index(Protocol):
         ...
 
     async def collection(self, tenant: str, name: str) -> CollectionRow | None:
-        """Read a collection; None where there is none."""
+        """Return a collection; None if it does not exist."""
         ...
 
     async def documents(
         self, tenant: str, collection: str, after: str | None = None, limit: int = 50
     ) -> list[DocumentRow]:
-        """List a collection's documents by name, from the one after a name on."""
+        """List a collection's documents by name, beginning after a name."""
         ...
 
     async def document(self, tenant: str, collection: str, name: str) -> DocumentRow | None:
-        """Read a document by its name."""
+        """Return a document by name; None if it does not exist."""
         ...
 
     async def document_by_id(self, tenant: str, id: str) -> DocumentRow | None:  # noqa: A002
-        """Read a document by its id."""
+        """Return a document by id; None if it does not exist."""
         ...
 
     async def stage(
@@ -209,45 +209,47 @@ class Index(Protocol):
         vectors: Vectors,
         now: int,
     ) -> None:
-        """Write passages of a version, all or none, where nobody finds them yet."""
+        """Write passages of a version, all or none, where no search finds them."""
         ...
 
     async def staged(self, tenant: str, document: str, version: str) -> set[int]:
-        """Return the ordinals of the passages that are staged of a version."""
+        """Return the ordinals of a version's staged passages."""
         ...
 
     async def vectors(self, tenant: str, document: str) -> dict[PassageKey, Vector]:
-        """Return the vectors of a document's passages, by what was embedded of them."""
+        """Return the vectors of a document's passages, by text and headings."""
         ...
 
     async def publish(self, document: NewDocument, version: str, passages: int, now: int) -> bool:
-        """Make a version, of so many staged passages, the document; False where a later one is it.
+        """Make a version with this many staged passages the document; False if a later one exists.
 
-        Raises StagedGone where they are not all staged, EmbedderMismatch where the collection has
-        another embedder's vectors; nothing is changed then.
+        Raises StagedGone if not all are staged, EmbedderMismatch if the collection has vectors of
+        another embedder. Nothing changes in either case.
         """
         ...
 
     async def discard(self, tenant: str, document: str, version: str) -> None:
-        """Remove what is staged of a version."""
+        """Delete a version's staged passages."""
         ...
 
-    async def describe(self, tenant: str, document: str, metadata: Mapping[str, str]) -> bool:
-        """Give a document other metadata and leave the rest; False where there is none."""
+    async def update_metadata(
+        self, tenant: str, document: str, metadata: Mapping[str, str]
+    ) -> bool:
+        """Replace a document's metadata; return False if the document does not exist."""
         ...
 
     async def delete(self, tenant: str, document: str) -> bool:
-        """Remove a document with its passages; False where there is none."""
+        """Delete a document with its passages; return False if it does not exist."""
         ...
 
     async def sweep(self, before: int) -> int:
-        """Remove what was staged before a time, of all tenants; return how many passages."""
+        """Delete passages staged before a time, of all tenants; return their number."""
         ...
 
     async def search(self, tenant: str, collection: str, query: Query) -> list[SearchHit]:
-        """Find passages, best first.
+        """Return the best passages for a query, best first.
 
-        Raises NotFound where there is no such collection, InvalidInput where `k` is not between 1
-        and 100 or a vector is missing, EmbedderMismatch where it is another embedder's.
+        Raises NotFound if the collection does not exist, InvalidInput if `k` is not between 1 and
+        100 or a vector is missing, EmbedderMismatch if the vector is of another embedder.
         """
         ...

@@ -1,4 +1,4 @@
-"""From settings to an index: beside the jobs, wherever they are."""
+"""Open the index that belongs to a job store."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from coatcheck.surfaces.ingest.index.base import Index
 
 
 def open_index(settings: Settings) -> Index:
-    """Return the index that belongs to the store of these settings: `async with` opens it."""
+    """Return the index of these settings' job store; `async with` opens it."""
     url = resolve(settings.database)
     scheme, _, rest = url.partition("://")
     if scheme in ("postgresql", "postgres"):
         return _postgres(url, settings)
     if scheme == "sqlite" and len(rest) > 1:
         return _sqlite(search_file(Path(rest[1:])))
-    raise ConfigurationError("the search index needs the jobs in SQLite or PostgreSQL")
+    raise ConfigurationError("the search index needs a job store on SQLite or PostgreSQL")
 
 
 def search_file(jobs: Path) -> Path:
-    """Return the file of the index that belongs to a file of jobs."""
+    """Return the path of the index that belongs to a job database."""
     return jobs.with_name(f"{jobs.stem}-search.db")
 
 
 def _sqlite(file: Path) -> Index:
     try:
-        # Optional parts, both: only who ingests documents needs what they need.
+        # Both are optional: only document ingest needs their libraries.
         from coatcheck.surfaces.ingest.index.sqlite.index import SQLiteIndex  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise _missing(error) from error
@@ -45,5 +45,5 @@ def _postgres(url: str, settings: Settings) -> Index:
 
 def _missing(error: ModuleNotFoundError) -> ConfigurationError:
     return ConfigurationError(
-        f"the search index needs {error.name}: pip install 'coatcheck[ingest]'"
+        f"the search index needs {error.name}: run pip install 'coatcheck[ingest]'"
     )

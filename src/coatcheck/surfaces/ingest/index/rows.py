@@ -1,4 +1,4 @@
-"""Rows of the index's queries, read into its values; every store's have the same columns."""
+"""Convert rows of the index's queries to values; both stores have the same columns."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from coatcheck.surfaces.ingest.index.base import DocumentRow, SearchHit
 
 
 def read_document(row: tuple[Any, ...]) -> DocumentRow:
-    """Read a row of the queries `documents` and `document`."""
+    """Convert a row of the queries `documents` and `document`."""
     values = list(row)
     values[9] = json.loads(values[9])  # the metadata
     return DocumentRow(*values)
 
 
-def read_found(score: float, row: tuple[Any, ...]) -> SearchHit:
-    """Read a row of the query `passages`, without its key."""
+def read_hit(score: float, row: tuple[Any, ...]) -> SearchHit:
+    """Convert a row of the query `passages`, without its key."""
     text, ordinal, start, end, page, headings, document, name, title, metadata = row
     return SearchHit(
         score=score,

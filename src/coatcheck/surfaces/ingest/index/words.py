@@ -1,12 +1,11 @@
-"""What counts as a word: one rule in Python, so that every store finds the same passages.
+"""Split texts into words by one rule in Python, so both stores find the same passages.
 
-Texts are taken apart here, for the index and for a query alike; the stores' own analysers see
-words with spaces between, and nothing else. A word is a run of letters and digits, without accents
-and in one case, cut off where it gets absurdly long. Scripts that write no spaces between words
-are taken apart into characters and pairs of them. No word is left out and none is stemmed: that
-would be a rule for each language.
+Texts are split here, for the index and for queries alike. The stores' own analyzers only see words
+separated by spaces. A word is a run of letters and digits, without accents, case-folded, and
+truncated if it is excessively long. Scripts without spaces are split into characters and pairs of
+characters. There are no stop words and no stemming: both would need rules for each language.
 
-Which words a search goes by is decided here as well (`Choice`), from how many passages have each.
+This module also chooses the words of a search (`WordChoice`), by how many passages have each.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-LONGEST_WORD = 64
-MOST_WORDS = 64  # of a query
+MAX_WORD_LENGTH = 64
+MAX_WORDS = 64  # of a query
 
-# Letters and digits, and in the scripts of India and South-East Asia the signs that are vowels
-# there (to Python no letters), but not the danda that ends a sentence.
+# Letters and digits, and the vowel signs of the scripts of India and South-East Asia (not letters
+# to Python), but not the danda that ends a sentence.
 _RUN = re.compile("(?:[^\\W_]|[\u0900-\u0963\u0966-\u0dff\u0e00-\u109f\u1780-\u17ff])+")
-# Accents: those of Latin, Greek and Cyrillic, the points of Hebrew, and the vowel signs of Arabic.
+# Accents of Latin, Greek and Cyrillic, the points of Hebrew, and the vowel signs of Arabic.
 _ACCENTS = re.compile(
     "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
     "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670]"
@@ -36,23 +35,23 @@ _UNSPACED = re.compile(
 )
 
 
-def words_in(text: str) -> list[str]:
-    """Return the words of a text in their order."""
+def split_words(text: str) -> list[str]:
+    """Return the words of a text in order."""
     if text.isascii():
-        return [run[:LONGEST_WORD] for run in _RUN.findall(text.lower())]
+        return [run[:MAX_WORD_LENGTH] for run in _RUN.findall(text.lower())]
     plain = _without_accents(text)
     return [
         word
         for run in _RUN.findall(plain)
         for piece in _UNSPACED.split(run)
         if piece
-        for word in (_pairs(piece) if _UNSPACED.match(piece) else [piece[:LONGEST_WORD]])
+        for word in (_pairs(piece) if _UNSPACED.match(piece) else [piece[:MAX_WORD_LENGTH]])
     ]
 
 
 def query_words(text: str) -> list[str]:
-    """Return the words of a query, each once, and not too many."""
-    return list(dict.fromkeys(words_in(text)))[:MOST_WORDS]
+    """Return the distinct words of a query, up to MAX_WORDS."""
+    return list(dict.fromkeys(split_words(text)))[:MAX_WORDS]
 
 
 def _without_accents(text: str) -> str:
@@ -65,42 +64,42 @@ def _pairs(run: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The words that a search goes by; a passage has to have any of them, or all."""
+class WordChoice:
+    """The words to search for; a passage must have any of them, or all."""
 
     words: Sequence[str]
-    every: bool
+    match_all: bool
 
 
-def most_passages(passages: int) -> int:
-    """Return how many passages of a collection may have a word for it to tell something."""
+def common_word_threshold(passages: int) -> int:
+    """Return the number of passages above which a word is too common to discriminate."""
     return max(1000, passages // 50)
 
 
-def choices(counts: Mapping[str, int], most: int) -> Iterable[Choice]:
-    """Say what to look for, in this order until something is found.
+def word_choices(counts: Mapping[str, int], limit: int) -> Iterable[WordChoice]:
+    """Yield the choices to try, in order, until one finds something.
 
-    `counts` says how many passages have each word of the query, or, where more than `most` have
-    it, at least more than that. A passage needs any word that not too many have; common words
-    would only make a large collection slow and the ranking no better. Where all are common, a
-    passage needs all of them, or if there is none, any.
+    `counts` maps each word of the query to the number of passages that have it (above `limit`, a
+    lower bound is enough). Any rare word matches; common words would slow down large collections
+    without improving the ranking. If all words are common, a passage must have all of them, or else
+    any.
     """
-    rare = [word for word, count in counts.items() if 0 < count <= most]
-    common = [word for word, count in counts.items() if count > most]
+    rare = [word for word, count in counts.items() if 0 < count <= limit]
+    common = [word for word, count in counts.items() if count > limit]
     if rare:
-        yield Choice(rare, every=False)
+        yield WordChoice(rare, match_all=False)
     elif common:
-        yield Choice(common, every=True)
-        yield Choice(common, every=False)
+        yield WordChoice(common, match_all=True)
+        yield WordChoice(common, match_all=False)
 
 
-def share(counts: Mapping[str, int], passages: int, words: Collection[str]) -> float:
-    """Return how much of a query a passage has, from 0 to 1, rare words counting for more.
+def query_coverage(counts: Mapping[str, int], passages: int, words: Collection[str]) -> float:
+    """Return the share of a query that a passage covers, from 0 to 1, weighted by rarity.
 
-    A word that no passage has counts, too: what is asked for is then not wholly here.
+    A word that no passage has also counts: the query is then not fully covered.
     """
-    worth = {
+    weights = {
         word: math.log1p((passages - count + 0.5) / (count + 0.5)) for word, count in counts.items()
     }
-    total = sum(worth.values())
-    return sum(worth[word] for word in worth if word in words) / total if total else 0.0
+    total = sum(weights.values())
+    return sum(weights[word] for word in weights if word in words) / total if total else 0.0

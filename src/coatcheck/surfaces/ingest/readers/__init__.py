@@ -1,19 +1,20 @@
-"""Files of any format to their text.
+"""Read files of any supported format as text.
 
     from coatcheck.surfaces.ingest.readers import UnreadableDocument, read
 
     extracted = read(path, "report.pdf", "application/pdf")
 
-Reading is given a file and nothing else: it fetches nothing, runs nothing and writes nothing. Files
-are hostile all the same and some parsers are C, so whoever calls this for a stranger does so in a
-process of its own.
+A reader gets one file: it makes no requests, runs nothing and writes nothing. Files are hostile
+nevertheless, and some parsers are written in C, so read a stranger's file in a process of its own.
 
-    reading.py      the one call, and what each format is read by surfaces/ingest/readers/detect.py
-    which format a file is of (sources.py: which language code is in) draft.py        a text while
-    it is read: blocks, pages, problems encodings.py    bytes to text language.py     which language
-    a text is in office.py       what is checked before an Office file is opened compound.py     why
-    one from before 2007 is not pdf.py word.py slides.py sheets.py web.py mail.py markdown.py    one
-    format each surfaces/ingest/readers/errors.py   why a document is not read
+    reader.py       the entry point: detect the format and call its reader
+    detect.py       the format of a file, and the language of source code
+    text_builder.py a text while it is read: blocks, pages, problems
+    encodings.py    bytes to text
+    language.py     the language of a text
+    office.py       checks on an Office file before a library opens it
+    pdf.py word.py slides.py sheets.py web.py mail.py    one format each
+    errors.py       reasons why a document cannot be read
 """
 
 from coatcheck.surfaces.ingest.readers.errors import UnreadableDocument

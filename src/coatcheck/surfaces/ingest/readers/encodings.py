@@ -1,11 +1,15 @@
-"""Bytes to text: which encoding a file is in.
+"""Decode bytes to text: find the encoding of a file.
 
-In this order: a byte order mark says it; UTF-16 without one shows by where its zeros are; what is
-valid UTF-8 is UTF-8, whatever somebody says of it, as no other text of more than a few characters
-is so by accident; then what the sender or the file itself declares, if it can be so. What is left
-is guessed, by charset-normalizer where a good part of a text is not ASCII. Where little is, its
-guesses are wild (a Spanish sentence becomes Chinese); there the text is read in each encoding of
-Latin letters, and is in that one whose languages it turns out to be in, or else Windows-1252.
+The rules, in order:
+
+- A byte order mark decides.
+- UTF-16 without a mark is recognized by the positions of its zero bytes.
+- Valid UTF-8 is UTF-8, whatever is declared: longer texts in other encodings are not valid UTF-8.
+- Then the encoding that the sender or the file declares, if the bytes are valid in it.
+- The rest is guessed. If a good part of the text is not ASCII, charset-normalizer guesses. If only
+  little is, its guesses are wild (a Spanish sentence becomes Chinese): the text is decoded in each
+  encoding for Latin letters, and the one that yields a matching language wins, or else
+  Windows-1252.
 """
 
 from __future__ import annotations
@@ -27,19 +31,19 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Other encodings of seven bits: as UTF-8 they are valid, and wrong.
+# Other 7-bit encodings: their bytes are valid UTF-8, but mean something else.
 _SEVEN_BITS = ("iso2022", "hz", "utf-7")
 _SAMPLE = 65_536
-_NOT_OF_TEXTS = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\ufffd]")
+_NON_TEXT = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\ufffd]")
 _WIDE = ["utf_16", "utf_16_le", "utf_16_be", "utf_32", "utf_32_le", "utf_32_be", "utf_7"]
 _WESTERN = "cp1252"
-# Other encodings of Latin letters, and the languages that are written in them.
+# Other encodings for Latin letters, with the languages that are written in them.
 _OTHER_LATIN = {
     "cp1250": {"bs", "cs", "hr", "hu", "pl", "ro", "sk", "sl", "sq"},
     "cp1254": {"tr"},
     "cp1257": {"et", "lt", "lv"},
 }
-# Of the bytes of a text in Latin letters, those of letters with accents are fewer than this.
+# In Latin texts, fewer than this share of the bytes are accented letters.
 _MOSTLY_LATIN = 0.25
 _FEW_BYTES = 8
 
@@ -53,32 +57,32 @@ class Decoded:
 
 
 def decode(raw: bytes, declared: str | None = None, *, whole: bool = True) -> Decoded:
-    """Return the text that bytes are; raises UnreadableDocument where they are none.
+    """Decode bytes; raise UnreadableDocument if they are not a text.
 
-    `whole` is False where more bytes follow, so that the last character may be half there.
+    `whole` is False if more bytes follow, so the last character may be incomplete.
     """
     for mark, marked in _MARKS:
         if raw.startswith(mark):
-            return _checked(raw[len(mark) :].decode(marked, "replace"), marked)
-    encoding = _known(declared)
+            return _check(raw[len(mark) :].decode(marked, "replace"), marked)
+    encoding = _canonical_name(declared)
     if encoding and encoding.replace("_", "").startswith(_SEVEN_BITS):
-        return _checked(raw.decode(encoding, "replace"), encoding)
+        return _check(raw.decode(encoding, "replace"), encoding)
     wide = _wide(raw)
     if wide:
-        return _checked(raw.decode(wide, "replace"), wide)
-    text = _strictly(raw, "utf-8", whole=whole)
+        return _check(raw.decode(wide, "replace"), wide)
+    text = _decode_strictly(raw, "utf-8", whole=whole)
     if text is not None:
-        return _checked(text, "utf-8")
+        return _check(text, "utf-8")
     if encoding:
-        text = _strictly(raw, encoding, whole=whole)
+        text = _decode_strictly(raw, encoding, whole=whole)
         if text is not None:
-            return _checked(text, encoding)
+            return _check(text, encoding)
     if b"\0" in raw[:_SAMPLE]:
-        raise _binary()
-    return _guessed(raw)
+        raise _not_text()
+    return _guess(raw)
 
 
-def _guessed(raw: bytes) -> Decoded:
+def _guess(raw: bytes) -> Decoded:
     sample = raw[:_SAMPLE]
     encoding = _WESTERN
     beyond = sum(byte > 0x7F for byte in sample)
@@ -91,13 +95,14 @@ def _guessed(raw: bytes) -> Decoded:
             if language_of(sample.decode(other, "replace")) in languages:
                 encoding = other
                 break
-    return _checked(raw.decode(encoding, "replace"), encoding)
+    return _check(raw.decode(encoding, "replace"), encoding)
 
 
 def _wide(raw: bytes) -> str | None:
-    """Return which UTF-16 a text without a byte order mark is in; None where it is in none.
+    """Return the kind of UTF-16 of a text without a byte order mark, or None.
 
-    Latin letters, digits and blanks have a zero on one side each, and every text has some.
+    Latin letters, digits and spaces have a zero in the same half of each pair, and every text has
+    some.
     """
     sample = raw[: min(len(raw), 4096) & ~1]
     pairs = len(sample) // 2
@@ -107,34 +112,34 @@ def _wide(raw: bytes) -> str | None:
     return "utf-16-be" if high > low else "utf-16-le"
 
 
-def _strictly(raw: bytes, encoding: str, *, whole: bool) -> str | None:
+def _decode_strictly(raw: bytes, encoding: str, *, whole: bool) -> str | None:
     try:
         return codecs.getincrementaldecoder(encoding)().decode(raw, final=whole)
     except UnicodeError:
         return None
 
 
-def _known(declared: str | None) -> str | None:
-    """Return the name of a declared encoding; None where it is no encoding of texts."""
+def _canonical_name(declared: str | None) -> str | None:
+    """Return the canonical name of a declared encoding; None if it is not a text encoding."""
     try:
         found = codecs.lookup((declared or "").strip())
     except (LookupError, ValueError):
         return None
-    # What is declared as Latin-1 is Windows-1252, as every browser has it.
+    # Declared Latin-1 means Windows-1252, as in every browser.
     name = found.name
     if name in {"iso8859-1", "ascii"}:
         return _WESTERN
     return name if getattr(found, "_is_text_encoding", True) else None
 
 
-def _checked(text: str, encoding: str) -> Decoded:
+def _check(text: str, encoding: str) -> Decoded:
     sample = text[:_SAMPLE]
-    if len(_NOT_OF_TEXTS.findall(sample)) > len(sample) // 20:
-        raise _binary()
+    if len(_NON_TEXT.findall(sample)) > len(sample) // 20:
+        raise _not_text()
     return Decoded(text, encoding)
 
 
-def _binary() -> UnreadableDocument:
+def _not_text() -> UnreadableDocument:
     return UnreadableDocument(
-        UNSUPPORTED, "this is not a text, nor a file of a format that is known here"
+        UNSUPPORTED, "this is neither a text nor a file of a supported format"
     )

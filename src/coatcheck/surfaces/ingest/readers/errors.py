@@ -1,6 +1,7 @@
-"""Why a document is not read: a code that stays the same, and a sentence.
+"""Reasons why a document cannot be read: a stable code and a message.
 
-The sentence may name a format, a number of pages or the name of a part; never what a document says.
+The message may name a format, a number of pages or a part of the file, but never quotes the
+document.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ HOSTILE = "document-hostile"
 
 
 class UnreadableDocument(Exception):
-    """A document that cannot be read, by nobody's fault but its own: trying again is of no use."""
+    """A document that cannot be read because of its content: retrying does not help."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

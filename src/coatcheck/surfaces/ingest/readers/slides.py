@@ -1,4 +1,4 @@
-"""PPTX: a page for each slide, its title as a heading, its texts, tables and notes."""
+"""Read PPTX: a page for each slide, with its title as a heading, its texts, tables and notes."""
 
 from __future__ import annotations
 
@@ -19,63 +19,65 @@ from pptx.slide import Slide
 from pptx.table import _Cell
 from pptx.text.text import TextFrame
 
-from coatcheck.surfaces.ingest.readers.draft import Draft, Full, on_one_line
 from coatcheck.surfaces.ingest.readers.errors import (
     DAMAGED,
     NO_TEXT,
     UNSUPPORTED,
     UnreadableDocument,
 )
+from coatcheck.surfaces.ingest.readers.text_builder import (
+    TextBuilder,
+    TextLimitReached,
+    collapse_whitespace,
+)
 
-_DEEPEST_GROUP = 20
+_MAX_GROUP_DEPTH = 20
 _BROKEN = b"<broken/>"
 _NO_RELATIONS = (
     b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"/>'
 )
 
 
-def read_pptx(path: Path, draft: Draft) -> None:
-    """Read a presentation, hidden slides as well."""
+def read_pptx(path: Path, builder: TextBuilder) -> None:
+    """Read a presentation, including hidden slides."""
     try:
-        presentation = _opened(path)
+        presentation = _open(path)
     except ValueError as error:
-        said = "this is no PPTX presentation, but a template or a show: save it as PPTX"
-        raise UnreadableDocument(UNSUPPORTED, said) from error
-    draft.title = _title(presentation)
-    # One by one, as going over the slides ends at the first that is damaged.
+        message = "this is a template or a slide show, not a presentation: save it as PPTX"
+        raise UnreadableDocument(UNSUPPORTED, message) from error
+    builder.title = _title(presentation)
+    # One by one: iterating over presentation.slides stops at the first damaged one.
     slides = list(presentation.slides._sldIdLst)
     read: set[str] = set()
     for entry in slides:
-        draft.begin_page()
+        builder.begin_page()
         try:
             slide = presentation.part.related_slide(entry.rId)
             if _is_new(slide.part.partname, read):
-                _add(slide, read, draft)
-        except Full:
+                _add(slide, read, builder)
+        except TextLimitReached:
             raise
-        except Exception:  # noqa: BLE001 - whatever is wrong with a slide, the others are read
-            draft.problem("this slide is damaged")
-    if draft.text.strip():
+        except Exception:  # noqa: BLE001 - read the other slides, whatever the error
+            builder.problem("this slide is damaged")
+    if builder.text.strip():
         return
-    if slides and len(draft.problems) == len(slides):
+    if slides and len(builder.problems) == len(slides):
         raise UnreadableDocument(
-            DAMAGED, f"the PPTX file is damaged: of {len(slides)} slides none is whole"
+            DAMAGED, f"the PPTX file is damaged: none of {len(slides)} slides can be read"
         )
-    raise UnreadableDocument(
-        NO_TEXT, f"no text: {len(slides)} slides, with nothing on them that is text"
-    )
+    raise UnreadableDocument(NO_TEXT, f"no text: {len(slides)} slides without any text")
 
 
 def _title(presentation: Presentation) -> str:
     try:
-        title = on_one_line(presentation.core_properties.title)
-    except AttributeError:  # the part that has it is broken
+        title = collapse_whitespace(presentation.core_properties.title)
+    except AttributeError:  # the part that holds it is damaged
         return ""
-    # PowerPoint writes this where nobody has written anything.
+    # PowerPoint's default title.
     return "" if title == "PowerPoint Presentation" else title
 
 
-def _opened(path: Path) -> Presentation:
+def _open(path: Path) -> Presentation:
     try:
         return pptx.Presentation(str(path))
     except etree.XMLSyntaxError:
@@ -83,10 +85,10 @@ def _opened(path: Path) -> Presentation:
 
 
 def _without_broken_parts(path: Path) -> IO[bytes]:
-    """Return a presentation with something else in place of each part that is no XML.
+    """Return a copy of a presentation with a placeholder for each part that is not valid XML.
 
-    All parts are parsed when it is opened, so that one broken slide would lose the others. What is
-    no text (pictures, films) is left out: the file is only made to be read here.
+    python-pptx parses all parts on opening, so one damaged slide would lose the others. Parts that
+    are not XML (pictures, videos) are left empty: the copy is only read here.
     """
     made = io.BytesIO()
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(made, "w") as new:
@@ -104,49 +106,49 @@ def _without_broken_parts(path: Path) -> IO[bytes]:
 
 
 def _is_new(part: str, read: set[str]) -> bool:
-    """Tell whether a part has not been read, and note it: a hostile file lists one many times."""
+    """Report whether a part is new, and record it: a hostile file lists one part many times."""
     is_new = part not in read
     read.add(part)
     return is_new
 
 
-def _add(slide: Slide, read: set[str], draft: Draft) -> None:
+def _add(slide: Slide, read: set[str], builder: TextBuilder) -> None:
     title = slide.shapes.title
     if title is not None:
-        draft.heading(1, title.text_frame.text)
-        draft.title = draft.title or on_one_line(title.text_frame.text)
+        builder.heading(1, title.text_frame.text)
+        builder.title = builder.title or collapse_whitespace(title.text_frame.text)
     for shape in _shapes(iter(slide.shapes)):
         if title is not None and shape.shape_id == title.shape_id:
             continue
         if isinstance(shape, GraphicFrame) and shape.has_table:
-            draft.end_table()
-            # Rows and cells by index would take quadratic time in python-pptx.
+            builder.end_table()
+            # Accessing rows and cells by index takes quadratic time in python-pptx.
             for row in shape.table._tbl.tr_lst:
                 cells = (_Cell(cell, shape.table) for cell in row.tc_lst)
-                draft.row("" if cell.is_spanned else cell.text_frame.text for cell in cells)
-            draft.end_table()
+                builder.row("" if cell.is_spanned else cell.text_frame.text for cell in cells)
+            builder.end_table()
         elif shape.has_text_frame:
-            _add_text(shape.text_frame, draft)  # type: ignore[attr-defined]
+            _add_text(shape.text_frame, builder)  # type: ignore[attr-defined]
     if slide.has_notes_slide and _is_new(slide.notes_slide.part.partname, read):
         notes = slide.notes_slide.notes_text_frame
         if notes is not None and notes.text.strip():
-            draft.paragraph(f"Notes: {notes.text}")
+            builder.paragraph(f"Notes: {notes.text}")
 
 
-def _add_text(frame: TextFrame, draft: Draft) -> None:
-    """Add a frame's paragraphs: one is a paragraph, several are mostly a list."""
+def _add_text(frame: TextFrame, builder: TextBuilder) -> None:
+    """Add a frame's paragraphs: a single one as a paragraph, several as a list."""
     texts = [(paragraph.text, paragraph.level) for paragraph in frame.paragraphs]
     texts = [(text, level) for text, level in texts if text.strip()]
     if len(texts) == 1:
-        draft.paragraph(on_one_line(texts[0][0]))
+        builder.paragraph(collapse_whitespace(texts[0][0]))
     for text, level in texts if len(texts) > 1 else []:
-        draft.item(text, level)
+        builder.item(text, level)
 
 
 def _shapes(shapes: Iterator[BaseShape], depth: int = 0) -> Iterator[BaseShape]:
-    """Yield shapes, and in place of groups what is in them."""
+    """Yield shapes, with groups replaced by their content."""
     for shape in shapes:
         if not isinstance(shape, GroupShape):
             yield shape
-        elif depth < _DEEPEST_GROUP:
+        elif depth < _MAX_GROUP_DEPTH:
             yield from _shapes(iter(shape.shapes), depth + 1)

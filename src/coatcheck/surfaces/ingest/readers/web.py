@@ -1,15 +1,14 @@
-"""HTML: what a reader of the page would read, in order, with its headings, lists and tables.
+"""Read HTML as a visitor of the page would, in order, with its headings, lists and tables.
 
-Scripts, styles, navigation and whatever is hidden are left out; of a link stays its text, of a
-picture what is said in its place. Nothing that a page refers to is ever fetched.
+Scripts, styles, navigation and hidden elements are skipped. A link is reduced to its text, a
+picture to its alternative text. Nothing that a page refers to is fetched.
 
-A hostile page is nested as deep as it likes. The time to parse a page grows with the square of its
-depth, of the attributes of one element and of the options of one select, so a page with too many of
-them is rejected before it is parsed. The tree is walked without recursion.
+A hostile page may nest to any depth. Parsing takes time quadratic in the depth of a page, in the
+attributes of one element and in the options of one select, so a page with too many of them is
+rejected before it is parsed. The tree is walked without recursion.
 
-Tables are rows of cells unless something in a cell has a structure of its own (a table, a heading,
-a list): then the table only places things on the page, as in most e-mail, and its cells are read
-one after another.
+A table is rows of cells unless a cell has a structure of its own (a table, a heading, a list). Then
+it is a layout table, as in most e-mail, and its cells are read one after another.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from dataclasses import dataclass, field
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from coatcheck.surfaces.ingest.readers.draft import Draft, on_one_line
 from coatcheck.surfaces.ingest.readers.errors import HOSTILE, UnreadableDocument
+from coatcheck.surfaces.ingest.readers.text_builder import TextBuilder, collapse_whitespace
 
 _SKIPPED = {
     *("script", "style", "nav", "noscript", "template", "svg", "math", "iframe", "object", "head"),
@@ -50,7 +49,7 @@ _CHARSET = re.compile(
 _ATTRIBUTE = re.compile(
     r"""[\s/]*+[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+)?+)?+"""
 )
-# A comment, or a tag: the slash of an end tag, its name, its attributes, what is left before `>`.
+# A comment or a tag: the slash of an end tag, its name, its attributes, the rest before `>`.
 _TOKEN = re.compile(
     rf"<!--(?:-?>|.*?(?:--!?>|\Z))|<[!?][^>]*+"
     rf"|<(/?)([a-zA-Z][^\s/>]*+)((?:{_ATTRIBUTE.pattern})*+)([\s/]*+)",
@@ -61,52 +60,52 @@ _VOID = {
     *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param"),
     *("source", "track", "wbr"),
 }
-# Elements that the next of their kind ends.
+# Elements that the next one of their kind closes.
 _ENDED_BY_NEXT = {
     *("p", "li", "dt", "dd", "tr", "td", "th", "thead", "tbody", "tfoot", "option"),
 }
-# Elements whose content is text, unless they are within foreign ones.
+# Elements whose content is text, unless they are inside foreign elements.
 _CODE = {"script", "style"}
 _RAW = _CODE | {"title", "textarea", "xmp", "iframe", "noembed", "noframes"}
 _FOREIGN = ("svg", "math")
-_DEEPEST = 5_000
-_MOST_ATTRIBUTES = 1_000
-_MOST_OPTIONS = 20_000
+_MAX_DEPTH = 5_000
+_MAX_ATTRIBUTES = 1_000
+_MAX_OPTIONS = 20_000
 
 
 def declared_charset(raw: bytes) -> str | None:
-    """Return the encoding that a page itself says it is in."""
+    """Return the encoding that a page declares."""
     found = _CHARSET.search(raw[:4096])
     return (found[1] or found[2]).decode("ascii") if found else None
 
 
-def read_html(text: str, draft: Draft) -> None:
-    """Read a page, or the part of one that an e-mail has."""
-    # Without this mark, what is between quotes is the same to the check and to the parser.
+def read_html(text: str, builder: TextBuilder) -> None:
+    """Read a page, or the HTML part of an e-mail."""
+    # Without CDATA sections, the check and the parser agree on quoted values.
     text = text.replace("<![CDATA[", "<!>")
     _check(text)
     page = LexborHTMLParser(text)
     title = page.css_first("head > title")
-    if title is not None and not draft.title:
-        draft.title = on_one_line(title.text())
+    if title is not None and not builder.title:
+        builder.title = collapse_whitespace(title.text())
     if page.root is None:
         return
-    draft.language = draft.language or _language(page.root)
-    _Walk(draft).over(page.root)
+    builder.language = builder.language or _language(page.root)
+    _Walk(builder).walk(page.root)
 
 
 def _check(text: str) -> None:
     """Reject a page that would take the parser too long."""
-    guard = _Guard(text)
-    place = 0
-    while token := _TOKEN.search(text, place):
-        place = token.end()
+    guard = _ComplexityGuard(text)
+    position = 0
+    while token := _TOKEN.search(text, position):
+        position = token.end()
         if token[2]:
-            place = guard.tag(token[2].lower(), token)
+            position = guard.tag(token[2].lower(), token)
 
 
-class _Guard:
-    """Counts what makes a page slow to parse.
+class _ComplexityGuard:
+    """Counts the constructs that make a page slow to parse.
 
     The depth is an estimate that a page cannot easily lower: an end tag counts only while an
     element of its name is open, a `/` at the end of a tag does not close an HTML element, and
@@ -118,20 +117,20 @@ class _Guard:
         self._open: Counter[str] = Counter()
         self._depth = self._options = 0
         self._has_foreign = False
-        self._unclosed: set[str] = set()  # raw elements without an end tag further on
+        self._unclosed: set[str] = set()  # raw elements that have no end tag
 
     def tag(self, name: str, token: re.Match[str]) -> int:
         """Count a tag; return where the next may begin."""
-        if len(token[3]) > _MOST_ATTRIBUTES and _attributes(token[3]) > _MOST_ATTRIBUTES:
-            raise _too_many(_MOST_ATTRIBUTES, "attributes in one element")
+        if len(token[3]) > _MAX_ATTRIBUTES and _attributes(token[3]) > _MAX_ATTRIBUTES:
+            raise _too_many(_MAX_ATTRIBUTES, "attributes in one element")
         if token[1]:
             if self._open[name]:
                 self._open[name] -= 1
                 self._depth -= 1
             return token.end()
         self._options += name == "option"
-        if self._options > _MOST_OPTIONS:
-            raise _too_many(_MOST_OPTIONS, "options to choose from")
+        if self._options > _MAX_OPTIONS:
+            raise _too_many(_MAX_OPTIONS, "options")
         self._has_foreign = self._has_foreign or name in _FOREIGN
         if self._nests(name, closed=token[4].endswith("/")):
             self._open[name] += 1
@@ -144,7 +143,7 @@ class _Guard:
         return name not in _VOID and name not in _ENDED_BY_NEXT
 
     def _after_raw(self, name: str, start: int) -> int:
-        """Return where the content of a raw element ends; tags in it may be ones all the same."""
+        """Return where the content of a raw element ends; tags in it may still count."""
         if name in self._unclosed:
             return start
         end = re.compile(rf"</{name}[\s/>]", re.IGNORECASE).search(self._text, start)
@@ -157,39 +156,39 @@ class _Guard:
 
     def _enter(self, elements: int) -> None:
         self._depth += elements
-        if self._depth > _DEEPEST:
-            raise _too_many(_DEEPEST, "elements within each other")
+        if self._depth > _MAX_DEPTH:
+            raise _too_many(_MAX_DEPTH, "nested elements")
 
 
 def _attributes(text: str) -> int:
     return sum(1 for _ in _ATTRIBUTE.finditer(text))
 
 
-def _too_many(most: int, what: str) -> UnreadableDocument:
-    return UnreadableDocument(HOSTILE, f"the page has more than {most:,} {what}")
+def _too_many(limit: int, what: str) -> UnreadableDocument:
+    return UnreadableDocument(HOSTILE, f"the page has more than {limit:,} {what}")
 
 
 def _language(root: LexborNode) -> str | None:
-    said = (root.attributes.get("lang") or "").split("-")[0].strip().lower()
-    return said if len(said) == 2 and said.isalpha() else None
+    declared = (root.attributes.get("lang") or "").split("-")[0].strip().lower()
+    return declared if len(declared) == 2 and declared.isalpha() else None
 
 
 @dataclass
 class _Table:
-    places_only: bool = False
+    is_layout: bool = False
     cells: list[str] = field(default_factory=list)
 
 
 class _Walk:
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
+    def __init__(self, builder: TextBuilder) -> None:
+        self._draft = builder
         self._inline: list[str] = []
         self._tables: list[_Table] = []
         self._lists = 0
         self._in_item = False
         self._preformatted = 0
 
-    def over(self, root: LexborNode) -> None:
+    def walk(self, root: LexborNode) -> None:
         waiting: list[tuple[LexborNode, bool]] = [(root, True)]
         while waiting:
             node, entering = waiting.pop()
@@ -216,12 +215,12 @@ class _Walk:
         elif tag == "img":
             self._text(f" {node.attributes.get('alt') or ''} ")
         elif tag == "table":
-            self._break_open()
+            self._make_layout_table()
             self._flush()
             self._tables.append(_Table())
             self._draft.end_table()
         elif tag in _HEADINGS or tag in _LISTS:
-            self._break_open()
+            self._make_layout_table()
             self._flush()
             self._lists += tag in _LISTS
         elif tag == "pre":
@@ -233,9 +232,9 @@ class _Walk:
 
     def _leave(self, tag: str) -> None:
         if tag in _HEADINGS:
-            text = self._taken()
+            text = self._take_text()
             if _HEADINGS[tag] == 1 and not self._draft.title:
-                self._draft.title = on_one_line(text)
+                self._draft.title = collapse_whitespace(text)
             self._draft.heading(_HEADINGS[tag], text)
         elif tag == "pre":
             self._preformatted -= 1
@@ -246,7 +245,7 @@ class _Walk:
                 self._inline.clear()
         elif tag in ("td", "th"):
             if self._in_cell():
-                self._tables[-1].cells.append(self._taken())
+                self._tables[-1].cells.append(self._take_text())
             self._flush()
         elif tag == "tr" and self._in_cell():
             self._draft.row(self._tables[-1].cells)
@@ -261,13 +260,13 @@ class _Walk:
             self._in_item = self._in_item and tag not in ("li", "dt", "dd")
 
     def _in_cell(self) -> bool:
-        return bool(self._tables) and not self._tables[-1].places_only
+        return bool(self._tables) and not self._tables[-1].is_layout
 
-    def _break_open(self) -> None:
-        """Let the table around what comes be one that only places things."""
+    def _make_layout_table(self) -> None:
+        """Treat the enclosing table as a layout table."""
         if self._in_cell():
             table = self._tables[-1]
-            table.places_only = True
+            table.is_layout = True
             for cell in table.cells:
                 self._draft.paragraph(cell)
             table.cells = []
@@ -276,13 +275,13 @@ class _Walk:
         if self._in_cell():
             self._inline.append(" ")
             return
-        text = self._taken()
+        text = self._take_text()
         if self._in_item and self._lists:
             self._draft.item(text, self._lists - 1)
         else:
             self._draft.paragraph(text)
 
-    def _taken(self) -> str:
+    def _take_text(self) -> str:
         text = _AROUND_BREAK.sub("\n", _SPACES.sub(" ", "".join(self._inline))).strip()
         self._inline.clear()
         return text

@@ -1,8 +1,8 @@
-"""DOCX: paragraphs, headings, lists and tables in the order of the document, then its footnotes.
+"""Read DOCX: paragraphs, headings, lists and tables in document order, then the footnotes.
 
-python-docx opens the file and knows its styles; the walk over the body is ours, as its own leaves
-out what is in content controls (tables of contents and most templates are) and in changes that are
-being tracked. Text that is deleted by such a change is not read.
+python-docx opens the file and resolves its styles. The walk over the body is our own, because
+python-docx skips content controls (tables of contents and most templates use them) and tracked
+changes. Text that a tracked change deletes is not read.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml import parse_xml
 from docx.oxml.ns import qn
 
-from coatcheck.surfaces.ingest.readers.draft import Draft, on_one_line
 from coatcheck.surfaces.ingest.readers.errors import UNSUPPORTED, UnreadableDocument
 from coatcheck.surfaces.ingest.readers.office import is_media
+from coatcheck.surfaces.ingest.readers.text_builder import TextBuilder, collapse_whitespace
 
-# An element of lxml's, which says nothing of its types.
+# An lxml element, which is untyped.
 _Element = Any
 
 _PARAGRAPH, _TABLE, _ROW, _CELL = qn("w:p"), qn("w:tbl"), qn("w:tr"), qn("w:tc")
 _TEXT, _TAB, _BREAK, _RETURN = qn("w:t"), qn("w:tab"), qn("w:br"), qn("w:cr")
 _HYPHEN = qn("w:noBreakHyphen")
-# The same once more, for readers that do not know how to draw it.
+# A duplicate of the content for readers that cannot draw it.
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
-_NO_TEXT = {_FALLBACK, qn("w:pPr"), qn("w:rPr"), qn("w:del"), qn("w:moveFrom"), qn("w:instrText")}
-_WITHOUT_TYPE = qn("w:type")
+_SKIPPED = {_FALLBACK, qn("w:pPr"), qn("w:rPr"), qn("w:del"), qn("w:moveFrom"), qn("w:instrText")}
+_NOTE_TYPE = qn("w:type")
 
 
-def read_docx(path: Path, draft: Draft) -> None:
+def read_docx(path: Path, builder: TextBuilder) -> None:
     """Read a Word document."""
     try:
         document = docx.Document(str(path))
     except ValueError as error:
-        said = "this is no DOCX document, but a template, or one with macros: save it as DOCX"
-        raise UnreadableDocument(UNSUPPORTED, said) from error
-    draft.title = on_one_line(document.core_properties.title)
-    _Walk(document, draft).blocks(document.element.body)
-    _add_footnotes(document, draft)
+        message = "this is a template or has macros, so it is not a DOCX document: save it as DOCX"
+        raise UnreadableDocument(UNSUPPORTED, message) from error
+    builder.title = collapse_whitespace(document.core_properties.title)
+    _Walk(document, builder).blocks(document.element.body)
+    _add_footnotes(document, builder)
 
 
 class _Walk:
-    def __init__(self, document: Document, draft: Draft) -> None:
-        self._draft = draft
+    def __init__(self, document: Document, builder: TextBuilder) -> None:
+        self._draft = builder
         self._levels = _heading_levels(document)
 
     def blocks(self, parent: _Element) -> None:
@@ -69,7 +69,7 @@ class _Walk:
             listed = properties.numPr is not None
         text = _text(element)
         if level == 1 and not self._draft.title:
-            self._draft.title = on_one_line(text)
+            self._draft.title = collapse_whitespace(text)
         if level:
             self._draft.heading(level, text)
         elif listed or style.startswith("List"):
@@ -85,18 +85,18 @@ class _Walk:
 
 
 def _within(parent: _Element, tags: set[str]) -> Iterator[_Element]:
-    """Yield the elements of these names in a parent, outermost only, whatever wraps them."""
+    """Yield the outermost descendants with these tags, whatever wraps them."""
     waiting = list(reversed(parent))
     while waiting:
         element = waiting.pop()
         if element.tag in tags:
             yield element
-        elif element.tag not in _NO_TEXT:
+        elif element.tag not in _SKIPPED:
             waiting.extend(reversed(element))
 
 
 def _text(parent: _Element) -> str:
-    """Return the text in a paragraph or a cell, paragraphs on lines of their own."""
+    """Return the text of a paragraph or a cell, with nested paragraphs on lines of their own."""
     pieces: list[str] = []
     for element in _within(parent, {_TEXT, _TAB, _BREAK, _RETURN, _HYPHEN, _PARAGRAPH}):
         if element.tag == _PARAGRAPH:
@@ -111,7 +111,7 @@ def _text(parent: _Element) -> str:
 
 
 def _heading_levels(document: Document) -> dict[str, int]:
-    """Return the level of each style that is one for headings, also of those based on another."""
+    """Return the heading level of each style, including styles based on a heading style."""
     levels: dict[str, int] = {}
     based_on: dict[str, str] = {}
     for style in document.styles.element.style_lst:
@@ -138,7 +138,7 @@ def _heading_levels(document: Document) -> dict[str, int]:
 
 
 def _outline_level(element: _Element) -> int | None:
-    """Return the level of a heading; Word counts from 0, and 9 is none."""
+    """Return the heading level; Word counts from 0, and 9 means none."""
     value = element.get(qn("w:val")) or ""
     return int(value) + 1 if value.isdecimal() and int(value) < 9 else None
 
@@ -149,7 +149,7 @@ def _depth(properties: _Element) -> int:
     return int(value) if value.isdecimal() else 0
 
 
-def _add_footnotes(document: Document, draft: Draft) -> None:
+def _add_footnotes(document: Document, builder: TextBuilder) -> None:
     read = set()  # several relationships may name one part
     for kind in (RELATIONSHIP_TYPE.FOOTNOTES, RELATIONSHIP_TYPE.ENDNOTES):
         for relation in document.part.rels.values():
@@ -160,6 +160,6 @@ def _add_footnotes(document: Document, draft: Draft) -> None:
                 continue
             read.add(part.partname)
             for note in parse_xml(part.blob):
-                # Those with a type are the lines between a text and its notes.
-                if note.get(_WITHOUT_TYPE) is None:
-                    draft.paragraph(_text(note))
+                # Notes with a type are the separators between a text and its notes.
+                if note.get(_NOTE_TYPE) is None:
+                    builder.paragraph(_text(note))

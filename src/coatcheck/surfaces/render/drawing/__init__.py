@@ -1,25 +1,24 @@
-"""Drawing diagrams: source text in, a picture out, and nothing else happens.
+"""Draw diagrams: source text in, a picture out, and no other effects.
 
     picture = draw("flowchart LR\n  A --> B", Format.MERMAID, Output.PNG)
 
-Nobody who sends a source is trusted, so this package promises:
+Sources are hostile, so this package promises:
 
-1. A source is text of at most `LONGEST_SOURCE` bytes. Whatever is wrong with it is a
-   `DrawingError` that says where (`surfaces/render/drawing/errors.py`), and never anything else.
-2. Drawing reads no file and calls nobody. Mermaid is laid out in this process by a library that
-   has no way out (`mermaid.py`) or, where that is asked for, in a browser that has none either
-   (`chromium/`). D2 is a program that could read files and fetch addresses, so what would make it
-   do so is refused (`d2_source.py`), and it runs in a sandbox all the same (`d2.py`).
-3. Every SVG is written anew from a list of what is harmless before anybody sees it
-   (`surfaces/render/drawing/sanitize.py`): no scripts, no events, nothing that is fetched. A PNG is
-   made of that SVG, not of the engine's.
-4. Labels are measured with the very font that they are drawn with (`fonts.py`), which comes with
-   the package, so a PNG shows every label whole, on every machine the same.
-5. The same source gives the same bytes.
+1. A source is text of at most `LONGEST_SOURCE` bytes. Any problem with it is a `DrawingError` that
+   says where it is (`errors.py`), and never any other exception.
+2. Drawing reads no files and makes no requests. Mermaid is laid out in this process by a library
+   that does neither (`mermaid.py`) or, if chosen, in a browser that cannot (`chromium/`). D2 is a
+   program that could read files and fetch URLs, so such sources are rejected (`d2_source.py`), and
+   the program runs in a sandbox (`d2.py`).
+3. Every SVG is rewritten from a list of allowed elements before anybody sees it (`sanitize.py`): no
+   scripts, no events, nothing that is fetched. A PNG is made from that SVG, not from the engine's.
+4. Labels are measured with the font they are drawn with (`fonts.py`), which is installed with the
+   package, so a PNG shows every label in full, on every machine alike.
+5. The same source yields the same bytes.
 
-It does not promise to be done soon: some small sources take long to lay out. D2's process is
-limited here, and so is a browser; the library's layout is bounded in work, and whoever calls bounds
-its time and memory by drawing in a process that can be ended.
+Drawing may take long: some small sources have expensive layouts. D2's process and the browser have
+limits here, and the library bounds the work of its layout. The caller must bound its time and
+memory by drawing in a process that can be killed.
 """
 
 from coatcheck.surfaces.render.drawing.engines import draw, engine_names, engines_in_force

@@ -1,14 +1,15 @@
-"""Style sheets that fetch nothing.
+"""Sanitize style sheets so that they fetch nothing.
 
-The text is changed until nothing in it can be an address that a viewer would follow. It is not
-parsed: what comes out is what was looked at, letter for letter, so nobody can read it differently.
+The text is edited until no part of it can be a URL that a viewer would follow. It is not parsed:
+the output is exactly the text that was checked, so no viewer can interpret it differently.
 
-1. Comments go, and so does every backslash: with no escapes left, `url(` is written as `url(`.
-2. Of the at-rules, those that cannot fetch stay; the others get a name that means nothing, and
-   viewers skip them.
-3. `url(...)` stays where it is a part of this very document, or an image or a font that is
-   written out in it. Any other becomes a function that means nothing, and viewers drop the
-   declaration. The same goes for the functions that take addresses as plain strings.
+1. Comments are removed, and so is every backslash: without escapes, `url(` can only be written as
+   `url(`.
+2. At-rules that cannot fetch are kept. The others are renamed to an unknown rule, which viewers
+   skip.
+3. `url(...)` is kept if it refers to this document, or to an inline image or font. Any other is
+   renamed to an unknown function, and viewers drop the declaration. The same applies to functions
+   that take URLs as plain strings.
 """
 
 from __future__ import annotations
@@ -26,20 +27,22 @@ _INLINE_FONT = (
     r"data:(?:application/font-woff|application/x-font-ttf|font/(?:woff2?|ttf|otf))"
     r";(?:charset=[\w-]+;)?base64,[A-Za-z0-9+/=]*"
 )
-_HARMLESS = rf"(?:#[\w.:-]+|{INLINE_IMAGE}|{_INLINE_FONT})"
-_HARMLESS_URL = re.compile(rf"""url\((?:{_HARMLESS}|"{_HARMLESS}"|'{_HARMLESS}')\)""")
+_SAFE = rf"(?:#[\w.:-]+|{INLINE_IMAGE}|{_INLINE_FONT})"
+_SAFE_URL = re.compile(rf"""url\((?:{_SAFE}|"{_SAFE}"|'{_SAFE}')\)""")
 
 
-def inert_css(text: str) -> str:
-    """Return a style sheet, or the declarations of a style attribute, that fetches nothing."""
+def sanitize_css(text: str) -> str:
+    """Return a style sheet, or the declarations of a style attribute, without anything that
+    fetches.
+    """
     text = _COMMENT.sub(" ", text).replace("\\", "")
-    # Without its backslashes a text may hold a comment that it did not hold before.
+    # Removing backslashes may create a new comment.
     text = text.replace("/*", "/ *")
     text = _AT_RULE.sub("@removed", text)
-    return _FETCHING.sub(lambda found: _judged(text, found), text)
+    return _FETCHING.sub(lambda found: _keep_or_remove(text, found), text)
 
 
-def _judged(text: str, found: re.Match[str]) -> str:
-    if found[0] == "url(" and _HARMLESS_URL.match(text, found.start()):
+def _keep_or_remove(text: str, found: re.Match[str]) -> str:
+    if found[0] == "url(" and _SAFE_URL.match(text, found.start()):
         return found[0]
     return "removed("

@@ -1,23 +1,23 @@
-"""What is wrong with a source, and where, in words that its author can use."""
+"""Errors in a source, with their position."""
 
 from __future__ import annotations
 
 from coatcheck.errors import ConfigurationError, InvalidInput
 
-# As much of a line as fits beside a message.
-_LONGEST_EXCERPT = 100
+# As much of a line as fits next to a message.
+_EXCERPT_LENGTH = 100
 
 
 class EngineMissing(ConfigurationError):
-    """The engine that should draw is not there, or must not run here; the message says why."""
+    """The engine is not installed or must not run on this machine; the message says why."""
 
     code = "engine-missing"
 
 
 class DrawingError(InvalidInput):
-    """The diagram cannot be drawn as it is written.
+    """The source cannot be drawn.
 
-    `line` and `column` count from 1, in characters; both are None when no one place is at fault.
+    `line` and `column` count from 1, in characters; both are None if there is no single position.
     """
 
     code = "drawing"
@@ -41,8 +41,8 @@ class DrawingError(InvalidInput):
         super().__init__(message)
 
 
-def mistake_at(source: str, line: int, column: int, reason: str) -> DrawingError:
-    """Return the error for a place in a source, with that line quoted."""
+def error_at(source: str, line: int, column: int, reason: str) -> DrawingError:
+    """Return the error for a line and column of a source, with the line quoted."""
     lines = source.split("\n")
     line = min(max(line, 1), len(lines))
     text = "".join(
@@ -50,14 +50,14 @@ def mistake_at(source: str, line: int, column: int, reason: str) -> DrawingError
     )
     column = min(max(column, 1), len(text) + 1)
     first = 0
-    if len(text) > _LONGEST_EXCERPT:
-        first = min(max(column - 1 - _LONGEST_EXCERPT // 2, 0), len(text) - _LONGEST_EXCERPT)
-    shown = text[first : first + _LONGEST_EXCERPT].rstrip()
-    return DrawingError(reason, line, column, shown, column - first)
+    if len(text) > _EXCERPT_LENGTH:
+        first = min(max(column - 1 - _EXCERPT_LENGTH // 2, 0), len(text) - _EXCERPT_LENGTH)
+    excerpt = text[first : first + _EXCERPT_LENGTH].rstrip()
+    return DrawingError(reason, line, column, excerpt, column - first)
 
 
-def mistake_at_offset(source: str, offset: int, reason: str) -> DrawingError:
-    """Return the error for the character at an offset."""
+def error_at_offset(source: str, offset: int, reason: str) -> DrawingError:
+    """Return the error for an offset of a source."""
     before = source[:offset]
     line = before.count("\n") + 1
-    return mistake_at(source, line, offset - before.rfind("\n"), reason)
+    return error_at(source, line, offset - before.rfind("\n"), reason)

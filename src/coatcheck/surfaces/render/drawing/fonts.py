@@ -1,13 +1,12 @@
-"""The font that labels are measured and drawn with: Roboto, from the package `font-roboto`.
+"""The font for measuring and drawing labels: Roboto, from the package `font-roboto`.
 
-Both have to be the same, or a label is wider than the box that was made for it. Only what measuring
-needs is read from the files: which glyph a character has (`cmap`), and how far each one moves the
-pen (`hmtx`). Kerning is left out: it moves letters closer together, so a label that is measured
-without it has room.
+Measuring and drawing must use the same font, or labels would not fit their boxes. Only two tables
+are read from the files: the glyph of each character (`cmap`) and the advance of each glyph
+(`hmtx`). Kerning is ignored: it moves letters closer together, so a label measured without it fits.
 
-A character that the font does not have (Chinese, Japanese, Korean, emoji and many others) is taken
-from the fonts of the system where one of them has it, and else drawn as an empty box, so it is seen
-that something is missing there. It is measured as wide as it is in fonts that have it.
+A character that the font lacks (Chinese, Japanese, Korean, emoji and many others) is drawn with a
+system font that has it, or else as an empty box that shows the gap. It is measured with a typical
+width.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ PACKAGE = "font-roboto"
 
 @dataclass(frozen=True)
 class FontFace:
-    """One file of the family: how wide each of its characters is, in parts of the font size."""
+    """One file of the family, with the width of each character relative to the font size."""
 
     path: Path
     widths: dict[str, float]
 
     def width(self, text: str) -> float:
-        """Return how wide a line of text is at font size 1."""
+        """Return the width of a line of text at font size 1."""
         widths = self.widths
         return sum(
-            found if (found := widths.get(character)) is not None else _width_elsewhere(character)
+            found if (found := widths.get(character)) is not None else _typical_width(character)
             for character in text
         )
 
 
-def _width_elsewhere(character: str) -> float:
-    """Return how wide a character is in fonts that have it, roughly."""
+def _typical_width(character: str) -> float:
+    """Return the approximate width of a character that the font lacks."""
     if unicodedata.combining(character) or unicodedata.category(character) in ("Cf", "Mn", "Cc"):
         return 0.0
     if unicodedata.east_asian_width(character) in "WF":
@@ -51,7 +50,7 @@ def _width_elsewhere(character: str) -> float:
 
 
 def font_files() -> tuple[Path, ...]:
-    """Return the files to draw with; raises EngineMissing where the package is not installed."""
+    """Return the font files; raise EngineMissing if the package is not installed."""
     folder = _folder()
     return tuple(
         folder / f"{FAMILY}-{style}.ttf" for style in ("Regular", "Bold", "Italic", "BoldItalic")
@@ -66,8 +65,8 @@ def face(*, bold: bool, italic: bool) -> FontFace:
     return FontFace(path, _widths(path.read_bytes()))
 
 
-def is_enough_for(text: str) -> bool:
-    """Say whether the font has every character of a text that is seen."""
+def covers(text: str) -> bool:
+    """Report whether the font has every printable character of a text."""
     known = face(bold=False, italic=False).widths
     return all(character in known for character in set(text) if character.isprintable())
 
@@ -87,26 +86,26 @@ def _widths(data: bytes) -> dict[str, float]:
         )
     }
     (units,) = struct.unpack_from(">H", tables[b"head"], 18)
-    (measured,) = struct.unpack_from(">H", tables[b"hhea"], 34)
+    (advance_count,) = struct.unpack_from(">H", tables[b"hhea"], 34)
     advances = [
-        advance for advance, _ in struct.iter_unpack(">Hh", tables[b"hmtx"][: 4 * measured])
+        advance for advance, _ in struct.iter_unpack(">Hh", tables[b"hmtx"][: 4 * advance_count])
     ]
-    # Glyphs beyond those that are measured are as wide as the last one that is.
+    # Glyphs without an advance of their own have the last one.
     return {
-        chr(code): advances[min(glyph, measured - 1)] / units
+        chr(code): advances[min(glyph, advance_count - 1)] / units
         for code, glyph in _glyphs(tables[b"cmap"]).items()
     }
 
 
 def _glyphs(cmap: bytes) -> dict[int, int]:
-    """Read the segments of a character map's format 4, the one for all of the basic plane."""
+    """Parse the segments of a character map in format 4, which covers the basic plane."""
     (count,) = struct.unpack_from(">H", cmap, 2)
     for at in range(4, 4 + 8 * count, 8):
         (offset,) = struct.unpack_from(">L", cmap, at + 4)
         if struct.unpack_from(">H", cmap, offset) == (4,):
             break
     else:
-        raise EngineMissing(f"the fonts of {PACKAGE} are not as expected")
+        raise EngineMissing(f"the fonts of {PACKAGE} have an unexpected format")
     segments = struct.unpack_from(">H", cmap, offset + 6)[0] // 2
     at = offset + 14
     lasts = struct.unpack_from(f">{segments}H", cmap, at)
@@ -117,12 +116,12 @@ def _glyphs(cmap: bytes) -> dict[int, int]:
     at += 2 * segments
     glyphs: dict[int, int] = {}
     for segment, first in enumerate(firsts):
-        place = at + 2 * segment
-        (jump,) = struct.unpack_from(">H", cmap, place)
+        position = at + 2 * segment
+        (jump,) = struct.unpack_from(">H", cmap, position)
         for code in range(first, min(lasts[segment], 0xFFFE) + 1):
             glyph = code
             if jump:
-                (glyph,) = struct.unpack_from(">H", cmap, place + jump + 2 * (code - first))
+                (glyph,) = struct.unpack_from(">H", cmap, position + jump + 2 * (code - first))
             if glyph and (found := (glyph + shifts[segment]) & 0xFFFF):
                 glyphs[code] = found
     return glyphs

@@ -1,4 +1,4 @@
-"""What is drawn, from what, and by whom."""
+"""Formats, outputs and engines of diagrams."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-# The bytes of a source, as UTF-8.
+# In bytes of UTF-8.
 LONGEST_SOURCE = 256 * 1024
 
 
 class Format(StrEnum):
-    """The language that a diagram is written in."""
+    """The language of a diagram."""
 
     MERMAID = "mermaid"
     D2 = "d2"
 
 
 class Output(StrEnum):
-    """What it becomes."""
+    """The format of a picture."""
 
     SVG = "svg"
     PNG = "png"
 
     @property
     def content_type(self) -> str:
-        """The media type to serve it with."""
+        """The media type of the picture."""
         return "image/svg+xml" if self is Output.SVG else "image/png"
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A diagram that has been drawn."""
+    """A drawn diagram."""
 
     content: bytes
     content_type: str
@@ -39,30 +39,30 @@ class Picture:
 
 @dataclass(frozen=True)
 class DetectedEngine:
-    """Whether an engine can draw here; `coatcheck doctor` prints it."""
+    """Whether an engine can draw on this machine; `coatcheck doctor` prints it."""
 
     engine: str
     format: Format
     version: str | None
-    missing: str = ""  # what to install; nothing when it can draw
-    note: str = ""  # what else is worth knowing
+    missing: str = ""  # what to install; empty if the engine can draw
+    note: str = ""  # further information
 
     @property
     def ready(self) -> bool:
-        """Say whether it can draw."""
+        """Report whether the engine can draw."""
         return not self.missing
 
 
 class DrawingEngine(Protocol):
-    """One way to draw: a library, a program, a browser.
+    """A library, a program or a browser that draws.
 
-    `draw` is called with a source that has been looked at (`engines.py`), from any thread. It
-    raises DrawingError for what is wrong with the source and EngineMissing for what is wrong here.
+    `draw` gets a checked source (`engines.py`), from any thread. It raises DrawingError for a
+    problem of the source and EngineMissing for a problem of this machine.
     """
 
     @property
     def name(self) -> str:
-        """What it is chosen by."""
+        """The name by which it is chosen."""
 
     @property
     def formats(self) -> frozenset[Format]:
@@ -72,4 +72,4 @@ class DrawingEngine(Protocol):
         """Draw one diagram."""
 
     def in_force(self) -> tuple[DetectedEngine, ...]:
-        """Say for each of its formats whether it can draw here."""
+        """Report for each of its formats whether it can draw on this machine."""

@@ -1,4 +1,4 @@
-"""From an inert SVG to a PNG, with the fonts that come with the package."""
+"""Convert a sanitized SVG to a PNG, with the fonts of the package."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coatcheck.surfaces.render.drawing.errors import DrawingError, EngineMissing
-from coatcheck.surfaces.render.drawing.fonts import FAMILY, font_files, is_enough_for
+from coatcheck.surfaces.render.drawing.fonts import FAMILY, covers, font_files
 
-# Larger than on the screen, so that small labels are sharp. The time that a PNG takes grows with
-# its pixels, so it is not twice as large; large diagrams get less.
+# Larger than on screen, so small labels are sharp. The time for a PNG grows with its pixels, so the
+# scale is not 2; large diagrams get a smaller one.
 SCALE = 1.5
-_LEAST_SCALE = 0.25
-_MOST_PIXELS = 24_000_000
-_LONGEST_SIDE = 16_000
+_MIN_SCALE = 0.25
+_MAX_PIXELS = 24_000_000
+_MAX_SIDE = 16_000
 
 _VIEW_BOX = re.compile(r'<svg\b[^>]*?\sviewBox="([^"]*)"')
 
@@ -23,21 +23,21 @@ _VIEW_BOX = re.compile(r'<svg\b[^>]*?\sviewBox="([^"]*)"')
 def to_png(svg: str, fonts: Sequence[Path] = ()) -> bytes:
     """Draw a sanitized SVG on a white background; raise DrawingError if it is too large.
 
-    `fonts` are files of fonts that the SVG names, in addition to our own.
-    The library would read files that an SVG names: nothing but what is inert may be handed in.
+    `fonts` are further font files that the SVG uses. The library reads files that an SVG refers to,
+    so the SVG must be sanitized.
     """
     try:
-        # An optional part: only who uses it needs it.
+        # Optional: only PNGs need it.
         import resvg_py  # noqa: PLC0415
     except ImportError as error:
         raise EngineMissing("PNG needs a library: pip install 'coatcheck[render]'") from error
     width, height = _size(svg)
     scale = min(
         SCALE,
-        math.sqrt(_MOST_PIXELS / (width * height)),
-        _LONGEST_SIDE / max(width, height),
+        math.sqrt(_MAX_PIXELS / (width * height)),
+        _MAX_SIDE / max(width, height),
     )
-    if scale < _LEAST_SCALE:
+    if scale < _MIN_SCALE:
         raise DrawingError(
             f"the diagram is too large for a PNG ({width:.0f} x {height:.0f}); ask for an SVG"
         )
@@ -47,7 +47,7 @@ def to_png(svg: str, fonts: Sequence[Path] = ()) -> bytes:
             background="white",
             width=max(1, round(width * scale)),
             height=max(1, round(height * scale)),
-            skip_system_fonts=is_enough_for(svg),
+            skip_system_fonts=covers(svg),
             font_files=[str(path) for path in (*font_files(), *fonts)],
             font_family=FAMILY,
             serif_family=FAMILY,
@@ -67,5 +67,5 @@ def _size(svg: str) -> tuple[float, float]:
     except ValueError:
         width = height = 0.0
     if not (0 < width < math.inf and 0 < height < math.inf):
-        raise DrawingError("the diagram has no size: there is nothing in it to draw")
+        raise DrawingError("the diagram has no size: it contains nothing to draw")
     return width, height

@@ -1,17 +1,17 @@
-"""Writing an SVG anew, so that whoever looks at it only looks at it.
+"""Rewrite an SVG from a list of allowed elements, so that it can only be displayed.
 
-What an engine has drawn is read as XML and written again from a list of what is harmless: elements
-that paint, attributes that say how. Everything else is left out, with all that it holds. So nothing
-has to be known about attacks; what is not on the list is not in the picture.
+The output of an engine is parsed as XML and written again from an allow list: elements that paint,
+and attributes that control how. Anything else is dropped, with its content. This requires no
+knowledge of attacks: what is not on the list is not in the picture.
 
 - No scripts, no events, no animations (which can set attributes later), no HTML.
-- Nothing is fetched: `href` leads to a part of this document or to an image that is written out in
-  it, and style sheets are gone through (`css.py`). Links to click on stay if they are to the web or
-  to a mail address; they are only followed by people, and tell the other side nothing of where.
-- Documents with a document type are refused: that is where entities are declared. Comments and
-  processing instructions, style sheets among them, are left out.
+- Nothing is fetched: `href` refers to this document or to an inline image, and style sheets are
+  sanitized (`css.py`). Links are kept if they lead to the web or to a mail address: a viewer
+  follows them only on a click, and sends no referrer.
+- Documents with a document type are rejected, because entities are declared there. Comments and
+  processing instructions, including style sheets, are dropped.
 
-Text stays what it is, character by character.
+Text is unchanged, character by character.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import re
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
-from coatcheck.surfaces.render.drawing.css import INLINE_IMAGE, inert_css
+from coatcheck.surfaces.render.drawing.css import INLINE_IMAGE, sanitize_css
 from coatcheck.surfaces.render.drawing.errors import DrawingError
 
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK_HREF = "http://www.w3.org/1999/xlink href"
 _XML_SPACE = "http://www.w3.org/XML/1998/namespace space"
-_DEEPEST = 256
+_MAX_DEPTH = 256
 
 _ELEMENT_NAMES = """
     a circle clipPath defs desc ellipse feBlend feColorMatrix feComposite feDropShadow feFlood
@@ -35,7 +35,7 @@ _ELEMENT_NAMES = """
     use
 """
 _ELEMENTS = frozenset(_ELEMENT_NAMES.split())
-# HTML begins inside these when an SVG is pasted into a page: they hold text, and only text.
+# HTML begins inside these if an SVG is pasted into a page, so they may contain only text.
 _TEXT_ONLY = frozenset({"title", "desc", "style"})
 
 _ATTRIBUTE_NAMES = """
@@ -54,56 +54,56 @@ _ATTRIBUTE_NAMES = """
     x2 y y1 y2
 """
 _ATTRIBUTES = frozenset(_ATTRIBUTE_NAMES.split())
-_HARMLESS_PREFIX = re.compile(r"(?:data|aria)-[\w.-]+")
+_SAFE_PREFIX = re.compile(r"(?:data|aria)-[\w.-]+")
 _LOCAL_REFERENCE = re.compile(r"#[^\s]+")
 _LINK = re.compile(r"(?:https?://|mailto:|#)[^\s\x00-\x20\x7f]*", re.IGNORECASE)
 _IMAGE = re.compile(INLINE_IMAGE)
 
 
-def inert(svg: str) -> str:
-    """Return the same picture with nothing in it that acts; raises DrawingError for no SVG."""
+def sanitize_svg(svg: str) -> str:
+    """Return the same picture without anything active; raise DrawingError if it is not an SVG."""
     writer = _Writer()
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True
-    parser.StartDoctypeDeclHandler = writer.refuse_document_type
+    parser.StartDoctypeDeclHandler = writer.reject_document_type
     parser.StartElementHandler = writer.start
     parser.EndElementHandler = writer.end
     parser.CharacterDataHandler = writer.text
     try:
         parser.Parse(svg, True)
     except expat.ExpatError as error:
-        raise DrawingError(f"the engine has not drawn an SVG: {error}") from error
+        raise DrawingError(f"the engine did not produce an SVG: {error}") from error
     if not writer.parts:
-        raise DrawingError("the engine has not drawn an SVG")
+        raise DrawingError("the engine did not produce an SVG")
     return "".join(writer.parts)
 
 
 class _Writer:
-    """Writes what is harmless of what it is told."""
+    """Writes the allowed part of a document."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
         self._open: list[str] = []
-        self._left_out = 0  # how deep we are in something that is left out
+        self._dropped = 0  # nesting depth within a dropped element
         self._style: list[str] = []
 
-    def refuse_document_type(self, *_: object) -> None:
-        raise DrawingError("the engine has drawn an SVG with a document type, which is refused")
+    def reject_document_type(self, *_: object) -> None:
+        raise DrawingError("the engine produced an SVG with a document type, which is not allowed")
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         namespace, _, local = name.rpartition(" ")
         inside = self._open[-1] if self._open else ""
         if (
-            self._left_out
+            self._dropped
             or namespace != _SVG
             or local not in _ELEMENTS
             or inside in _TEXT_ONLY
             or (not inside and (local != "svg" or self.parts))
         ):
-            self._left_out += 1
+            self._dropped += 1
             return
-        if len(self._open) >= _DEEPEST:
-            raise DrawingError(f"the diagram is nested more than {_DEEPEST} deep")
+        if len(self._open) >= _MAX_DEPTH:
+            raise DrawingError(f"the diagram is nested more than {_MAX_DEPTH} levels deep")
         self.parts.append(f"<{local}")
         if not inside:
             self.parts.append(f' xmlns="{_SVG}" xmlns:xlink="http://www.w3.org/1999/xlink"')
@@ -117,18 +117,18 @@ class _Writer:
         self._open.append(local)
 
     def end(self, _name: str) -> None:
-        if self._left_out:
-            self._left_out -= 1
+        if self._dropped:
+            self._dropped -= 1
             return
         local = self._open.pop()
         if local == "style":
-            # The whole sheet at once: it may have come in pieces.
-            self.parts.append(escape(inert_css("".join(self._style))))
+            # The whole sheet at once, because it may arrive in pieces.
+            self.parts.append(escape(sanitize_css("".join(self._style))))
             self._style.clear()
         self.parts.append(f"</{local}>")
 
     def text(self, data: str) -> None:
-        if self._left_out or not self._open:
+        if self._dropped or not self._open:
             return
         if self._open[-1] == "style":
             self._style.append(data)
@@ -141,22 +141,22 @@ def _quoted(value: str) -> str:
 
 
 def _attribute(element: str, name: str, value: str) -> tuple[str, str] | None:
-    """Return an attribute as it is to be written, or None for what is left out."""
+    """Return an attribute as it is to be written, or None to drop it."""
     if name in ("href", _XLINK_HREF):
         allowed = {"a": _LINK, "image": _IMAGE}.get(element, _LOCAL_REFERENCE)
         written = "href" if name == "href" else "xlink:href"
         return (written, value) if allowed.fullmatch(value.strip()) else None
     if name == _XML_SPACE:
         return "xml:space", value
-    if name not in _ATTRIBUTES and not _HARMLESS_PREFIX.fullmatch(name):
+    if name not in _ATTRIBUTES and not _SAFE_PREFIX.fullmatch(name):
         return None
     if name == "style" or "(" in value or "\\" in value:
-        return name, _inert_value(name, value)
+        return name, _sanitize_value(name, value)
     return name, value
 
 
-def _inert_value(name: str, value: str) -> str:
-    # Names that only scripts and selectors read may say what they like.
+def _sanitize_value(name: str, value: str) -> str:
+    # Only scripts and selectors read these.
     if name.startswith(("data-", "aria-")) or name in ("id", "class"):
         return value
-    return inert_css(value)
+    return sanitize_css(value)

@@ -1,9 +1,9 @@
-"""Telling the layout of Mermaid diagrams how wide labels are in the font they are drawn with.
+"""Measure labels for the layout of Mermaid diagrams, in the font they are drawn with.
 
-The library asks for a label's extent in many ways, after what a browser would be asked. Widths are
-answered from the font; heights are its own, which fit every font of that size, and an answer of
-None leaves a question to it. Where it lets HTML wrap a label, we wrap as browsers do: at spaces,
-and a word that is wider than a line makes the label wider.
+The library requests extents in many ways, modelled on browser APIs. Widths come from the font.
+Heights are the library's own, which fit every font of that size; returning None leaves a request to
+the library. If HTML wraps a label, we wrap as browsers do: at spaces, and a word wider than a line
+widens the label.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ _BOLD = frozenset({"bold", "bolder", "600", "700", "800", "900"})
 _WORD = re.compile(r"\S+\s*|\s+")
 
 
-# What is asked again and again are words and short labels.
-_REMEMBERED = 100
+# Words and short labels repeat.
+_MAX_CACHED_LENGTH = 100
 
 
 @lru_cache(maxsize=4096)
-def _remembered(text: str, bold: bool, italic: bool) -> float:
+def _cached_width(text: str, bold: bool, italic: bool) -> float:
     return face(bold=bold, italic=italic).width(text)
 
 
-class FontMeasurer(MermanTextMeasurer):  # type: ignore[misc]  # the library has no types
-    """Answers what the layout asks about labels."""
+class FontMeasurer(MermanTextMeasurer):  # type: ignore[misc]  # untyped library
+    """Measures labels for the layout."""
 
     def measure(self, request: MermanTextMeasureRequest) -> MermanTextMeasureResult | None:
-        """Answer one question, or leave it to the library."""
+        """Measure one label, or return None to leave it to the library."""
         operation = request.operation
         text = request.text
         if operation is _Operation.MERMAID_CALCULATE_TEXT_DIMENSIONS:
@@ -69,7 +69,7 @@ class FontMeasurer(MermanTextMeasurer):  # type: ignore[misc]  # the library has
         widest = max(_line(request, line) for line in lines)
         if operation in _LENGTHS:
             return _result(_Kind.LENGTH, length=widest)
-        if operation in _EXTENTS:  # of a label that is centred
+        if operation in _EXTENTS:  # of a centered label
             return _result(_Kind.HORIZONTAL_EXTENTS, bbox_left=widest / 2, bbox_right=widest / 2)
         if operation in _UNWRAPPED:
             return _metrics(_Kind.METRICS, request, widest, len(lines))
@@ -83,8 +83,8 @@ class FontMeasurer(MermanTextMeasurer):  # type: ignore[misc]  # the library has
 
 def _line(request: MermanTextMeasureRequest, text: str) -> float:
     bold, italic = request.font_weight in _BOLD, request.font_style == "italic"
-    if len(text) <= _REMEMBERED:
-        width = _remembered(text, bold, italic)
+    if len(text) <= _MAX_CACHED_LENGTH:
+        width = _cached_width(text, bold, italic)
     else:
         width = face(bold=bold, italic=italic).width(text)
     return float(
@@ -97,7 +97,7 @@ def _line(request: MermanTextMeasureRequest, text: str) -> float:
 def _wrapped(
     request: MermanTextMeasureRequest, lines: list[str], widest: float
 ) -> tuple[float, int]:
-    """Return how wide a label is when it wraps, and how many lines it has."""
+    """Return the width and the number of lines of a wrapped label."""
     limit = request.max_width
     if limit is None or request.white_space is MermanTextWhiteSpace.NOWRAP or widest <= limit:
         return widest, len(lines)

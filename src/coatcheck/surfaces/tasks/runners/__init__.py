@@ -1,11 +1,11 @@
-"""Running one command somewhere, and saying how it went; no HTTP, no jobs.
+"""Run one command somewhere and report its outcome; no HTTP, no jobs.
 
-A runner takes a `Command` and returns `CommandResult`, or raises a `RunnerError` where the command
-could not be run at all. There are two: `LocalRunner` (this machine, in the sandbox) and
-`KubernetesRunner` (a Job of its own in a cluster). `CommandPolicy` says which commands may be asked
-for; `read_command_line` makes an argv of what a person typed.
+A runner takes a `Command` and returns a `CommandResult`, or raises a `RunnerError` if the command
+could not be run. There are two: `LocalRunner` (this machine, in the sandbox) and `KubernetesRunner`
+(a Job in a cluster). `CommandPolicy` decides which commands may be run; `read_command_line` splits
+a typed command line into an argv.
 
-`kubernetes.py` needs the extra `kubernetes`, so it is imported by who uses it.
+`kubernetes/` needs the extra `kubernetes`, so it is imported on demand.
 """
 
 from coatcheck.surfaces.tasks.runners.command_line import (

@@ -1,4 +1,4 @@
-"""Doing what has to be done on the way out."""
+"""Run cleanup to completion despite cancellation."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def to_the_end(work: Awaitable[T]) -> T:
-    """Do what has to be done, however often this call is cancelled meanwhile.
+async def finish_cleanup(work: Awaitable[T]) -> T:
+    """Await cleanup to its end, even if this call is cancelled meanwhile.
 
-    For those who are ending anyway: a cancellation that came meanwhile is raised afterwards.
+    The cancellation is raised afterwards.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None

@@ -1,7 +1,7 @@
-"""From what a person typed to an argv, without a shell.
+"""Split a typed command line into an argv, without a shell.
 
-Quotes and backslashes work as in a shell. Everything else that a shell would act on is refused,
-rather than handed on as text that then does something else than was meant.
+Quotes and backslashes work as in a shell. Any other shell syntax is rejected, because passing it on
+as text would do something else than intended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from coatcheck.errors import InvalidInput
 
 MAX_LINE = 32 * 1024  # characters
 MAX_ARGUMENTS = 1024
-MAX_BYTES = 64 * 1024  # of all arguments; Linux takes 128 KiB for one
+MAX_BYTES = 64 * 1024  # of all arguments; Linux allows 128 KiB for one
 
 _OPERATORS = {
     "|": "a pipe",
@@ -32,46 +32,46 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
 class InvalidCommand(InvalidInput):
-    """This is no command that can be run."""
+    """A text that is not a runnable command."""
 
     code = "invalid-command"
 
 
 def read_command_line(line: str) -> tuple[str, ...]:
-    """Split a command line into a program and its arguments; raises InvalidCommand."""
+    """Split a command line into a program and its arguments; raise InvalidCommand on bad syntax."""
     if len(line) > MAX_LINE:
         raise InvalidCommand(f"the command is longer than {MAX_LINE} characters")
     if "\0" in line:
-        raise InvalidCommand("the command holds a NUL character")
+        raise InvalidCommand("the command contains a NUL character")
     line = line.strip()
-    _refuse_shell(line)
+    _reject_shell_syntax(line)
     try:
         argv = tuple(shlex.split(line))
     except ValueError as error:
-        raise InvalidCommand(f"the command cannot be read: {str(error).lower()}") from error
+        raise InvalidCommand(f"the command cannot be parsed: {str(error).lower()}") from error
     if argv and _ASSIGNMENT.match(argv[0]):
-        raise InvalidCommand("a variable is set before the command: no shell reads it")
+        raise InvalidCommand("a variable is set before the command, but no shell interprets it")
     check_arguments(argv)
     return argv
 
 
 def check_arguments(argv: Sequence[str]) -> None:
-    """Refuse an argv that no system would take; raises InvalidCommand."""
+    """Raise InvalidCommand if no system would accept this argv."""
     if not argv or not argv[0].strip():
         raise InvalidCommand("the command is empty")
     if len(argv) > MAX_ARGUMENTS:
         raise InvalidCommand(f"the command has more than {MAX_ARGUMENTS} arguments")
     if any("\0" in part for part in argv):
-        raise InvalidCommand("the command holds a NUL character")
+        raise InvalidCommand("the command contains a NUL character")
     try:
         size = sum(len(part.encode()) + 1 for part in argv)
     except UnicodeEncodeError as error:
-        raise InvalidCommand("the command holds half a character (a lone surrogate)") from error
+        raise InvalidCommand("the command contains half a character (a lone surrogate)") from error
     if size > MAX_BYTES:
         raise InvalidCommand(f"the command is longer than {MAX_BYTES} bytes")
 
 
-def _refuse_shell(line: str) -> None:
+def _reject_shell_syntax(line: str) -> None:
     quote = ""
     at = 0
     while at < len(line):
@@ -86,15 +86,15 @@ def _refuse_shell(line: str) -> None:
         elif quote != "'":
             meaning = _OPERATORS.get(character) if not quote or character == "`" else None
             if meaning is not None:
-                _refuse(character, meaning, at)
+                _reject(character, meaning, at)
             if found := _EXPANSION.match(line, at):
-                _refuse(found[0], "a variable or the output of another command", at)
+                _reject(found[0], "a variable or the output of another command", at)
         at += 1
 
 
-def _refuse(what: str, meaning: str, at: int) -> None:
+def _reject(what: str, meaning: str, at: int) -> None:
     shown = "a line break" if what == "\n" else what
     raise InvalidCommand(
-        f"{shown} at character {at + 1} means {meaning} to a shell, and no shell reads this: "
-        "give one program and its arguments, or put it in single quotes if it is text"
+        f"{shown} at character {at + 1} means {meaning} to a shell, but no shell interprets this: "
+        "give one program and its arguments, or use single quotes if it is text"
     )

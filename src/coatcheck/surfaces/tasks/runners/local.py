@@ -1,14 +1,14 @@
-"""Commands on this machine: confined, in a folder of their own, each as one process group.
+"""Run commands on this machine: sandboxed, in a folder of their own, each as one process group.
 
-The order of things, and what holds on every path out of it (done, failed, too slow, cancelled):
+The order, and the invariants on every path out of it (success, failure, timeout, cancellation):
 
-1. A fresh, empty folder is made. It is where the command works and all that it may write to.
-2. The keeper of the sandbox starts the command (`coatcheck.sandbox`). Stdout and stderr are read to
-   their ends, also past what is kept and however slow the listener is, so that no full pipe ever
-   stops the command.
-3. When the time is up, or this call is cancelled, the keeper is told to end. It passes SIGTERM on,
-   kills what is left after a grace, and then ends itself, which closes the pipes.
-4. The folder is removed when no process is left that could write to it.
+1. A fresh, empty folder is created. The command works there and may write nowhere else.
+2. The sandbox's supervisor starts the command (`coatcheck.sandbox`). Stdout and stderr are read to
+   their ends, even beyond what is captured and however slow the listener is, so that no full pipe
+   ever blocks the command.
+3. When the time is up, or this call is cancelled, the supervisor gets a signal. It passes SIGTERM
+   on, kills the remaining processes after a grace period, and then exits, which closes the pipes.
+4. The folder is deleted when no process is left that could write to it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from coatcheck.clock import Clock, SystemClock
 from coatcheck.errors import ConfigurationError
 from coatcheck.sandbox import ConfinedCommand, SandboxAccess, SandboxBackend, SandboxLimits, confine
 from coatcheck.sandbox.command import GRACE_S
-from coatcheck.surfaces.tasks.runners.cleanup import to_the_end
-from coatcheck.surfaces.tasks.runners.folder import Folder
+from coatcheck.surfaces.tasks.runners.cleanup import finish_cleanup
 from coatcheck.surfaces.tasks.runners.output import CapturedOutput, OutputRelay
 from coatcheck.surfaces.tasks.runners.runner import (
     STDERR_BYTES,
@@ -39,13 +38,14 @@ from coatcheck.surfaces.tasks.runners.runner import (
     OnOutput,
     SandboxFailed,
 )
+from coatcheck.surfaces.tasks.runners.scratch_folder import ScratchFolder
 
 logger = logging.getLogger("coatcheck.tasks")
 
-# How much longer than its grace the keeper may take to end everybody.
+# How much longer than its grace period the supervisor may take to end all processes.
 _PATIENCE_S = 5.0
 _NO_SANDBOX = 125
-_WHY_NO_SANDBOX = "sandbox: the sandbox could not be created"
+_NO_SANDBOX_MESSAGE = "sandbox: the sandbox could not be created"
 _CHUNK = 64 * 1024
 
 
@@ -62,9 +62,9 @@ class LocalRunner:
         backend: SandboxBackend | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Take what commands may use and reach; `limits.seconds` is for those that do not say.
+        """Set the limits and the access of commands; `limits.seconds` is their default time limit.
 
-        `folders` is where their folders are made: the system's place for such, unless named.
+        `folders` is where their folders are created; the default is the system's temporary folder.
         """
         self._limits = limits or SandboxLimits()
         self._read = read
@@ -74,24 +74,26 @@ class LocalRunner:
         self._clock = clock or SystemClock()
 
     async def run(self, command: Command, *, on_output: OnOutput | None = None) -> CommandResult:
-        """Run a command here and say how it went; raises RunnerError."""
-        folder = Folder(self._folders)
+        """Run a command on this machine and return its outcome; raise RunnerError if it could not
+        run.
+        """
+        folder = ScratchFolder(self._folders)
         try:
             return await self._run_in(folder.path, command, on_output)
         finally:
-            await to_the_end(asyncio.to_thread(_remove, folder))
+            await finish_cleanup(asyncio.to_thread(_remove, folder))
 
     async def _run_in(
         self, folder: Path, command: Command, on_output: OnOutput | None
     ) -> CommandResult:
         seconds = command.seconds or self._limits.seconds
         try:
-            # The first call looks which sandbox there is.
+            # The first call detects the sandbox, which blocks.
             confined = await asyncio.to_thread(
                 confine,
                 command.argv,
                 access=SandboxAccess(read=self._read, write=(folder,), network=self._network),
-                # The keeper's own clock is the net, should nobody be left to tell it.
+                # The supervisor's own timeout is a safety net, in case this process dies.
                 limits=replace(self._limits, seconds=seconds + _PATIENCE_S),
                 environment=command.environment,
                 temporary=True,
@@ -100,16 +102,16 @@ class LocalRunner:
         except ConfigurationError as error:
             raise SandboxFailed(str(error)) from error
         started_at = self._clock.now()
-        process = await _started(confined)
+        process = await _start(confined)
         stdout, stderr = CapturedOutput(STDOUT_BYTES), CapturedOutput(STDERR_BYTES)
-        timed_out = await _followed(process, stdout, stderr, OutputRelay(on_output), seconds)
-        exit_code, said = process.returncode or 0, stderr.text()
-        if exit_code == _NO_SANDBOX and said.startswith(_WHY_NO_SANDBOX):
-            raise SandboxFailed(said.removeprefix("sandbox: ").strip())
+        timed_out = await _follow(process, stdout, stderr, OutputRelay(on_output), seconds)
+        exit_code, errors = process.returncode or 0, stderr.text()
+        if exit_code == _NO_SANDBOX and errors.startswith(_NO_SANDBOX_MESSAGE):
+            raise SandboxFailed(errors.removeprefix("sandbox: ").strip())
         return CommandResult(
             TIMED_OUT if timed_out else exit_code if exit_code >= 0 else 128 - exit_code,
             stdout.text(),
-            said,
+            errors,
             started_at,
             self._clock.now(),
             timed_out,
@@ -117,17 +119,17 @@ class LocalRunner:
         )
 
 
-def _remove(folder: Folder) -> None:
+def _remove(folder: ScratchFolder) -> None:
     try:
         folder.remove()
     except OSError as error:
         logger.error(
-            "the folder of a command could not be removed",
+            "scratch folder deletion failed",
             extra={"folder": folder.path.name, "error": error.strerror},
         )
 
 
-async def _started(confined: ConfinedCommand) -> Process:
+async def _start(confined: ConfinedCommand) -> Process:
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *confined.argv, **confined.options, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
@@ -138,65 +140,66 @@ async def _started(confined: ConfinedCommand) -> Process:
     except OSError as error:
         raise SandboxFailed(f"no process could be started: {error.strerror}") from error
     except asyncio.CancelledError:
-        await to_the_end(_end_at_once(starting))
+        await finish_cleanup(_end_on_start(starting))
         raise
 
 
-async def _end_at_once(starting: Awaitable[Process]) -> None:
+async def _end_on_start(starting: Awaitable[Process]) -> None:
     with contextlib.suppress(OSError):
         process = await starting
         process.terminate()
         await process.wait()
 
 
-async def _followed(
+async def _follow(
     process: Process,
     stdout: CapturedOutput,
     stderr: CapturedOutput,
-    telling: OutputRelay,
+    relay: OutputRelay,
     seconds: float,
 ) -> bool:
-    """Read all that the command says until it has ended; return whether its time ran out."""
-    reading = asyncio.ensure_future(_read(process, stdout, stderr, telling))
-    telling_them = asyncio.ensure_future(telling.run())
+    """Read the command's output until it has ended; return whether its time ran out."""
+    reading = asyncio.ensure_future(_read(process, stdout, stderr, relay))
+    relaying = asyncio.ensure_future(relay.run())
     try:
         await asyncio.wait(
-            [reading, telling_them], timeout=seconds, return_when=asyncio.FIRST_EXCEPTION
+            [reading, relaying], timeout=seconds, return_when=asyncio.FIRST_EXCEPTION
         )
-        if telling_them.done():
-            telling_them.result()
+        if relaying.done():
+            relaying.result()
         if timed_out := not reading.done():
             await _end(process, reading)
-        await telling_them
+        await relaying
         return timed_out
     finally:
-        telling_them.cancel()
+        relaying.cancel()
         if not reading.done():
-            await to_the_end(_end(process, reading))
+            await finish_cleanup(_end(process, reading))
 
 
 async def _read(
-    process: Process, stdout: CapturedOutput, stderr: CapturedOutput, telling: OutputRelay
+    process: Process, stdout: CapturedOutput, stderr: CapturedOutput, relay: OutputRelay
 ) -> None:
     async def drain(
-        stream: asyncio.StreamReader | None, captured: CapturedOutput, tell: bool
+        stream: asyncio.StreamReader | None, captured: CapturedOutput, relayed: bool
     ) -> None:
         while stream is not None and (data := await stream.read(_CHUNK)):
-            kept = captured.add(data)
-            if tell:
-                telling.add(kept)
+            captured_part = captured.add(data)
+            if relayed:
+                relay.add(captured_part)
 
     try:
         await asyncio.gather(
-            drain(process.stdout, stdout, tell=True), drain(process.stderr, stderr, tell=False)
+            drain(process.stdout, stdout, relayed=True),
+            drain(process.stderr, stderr, relayed=False),
         )
         await process.wait()
     finally:
-        telling.end()
+        relay.end()
 
 
 async def _end(process: Process, reading: asyncio.Future[None]) -> None:
-    """End the command and whoever it has started; when this returns, they are gone."""
+    """End the command and all processes it has started; they are gone when this returns."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

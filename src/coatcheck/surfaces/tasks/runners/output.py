@@ -1,4 +1,4 @@
-"""The output of a command: kept up to a cap, told as it comes, drained to its end."""
+"""The output of a command: captured up to a cap, relayed as it arrives, drained to its end."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import codecs
 
 from coatcheck.surfaces.tasks.runners.runner import OnOutput
 
-# Room for the line that says that it was cut.
-_MARK_BYTES = 64
+# Reserved for the line that reports the truncation.
+_MARKER_BYTES = 64
 
 
 def _decoder() -> codecs.IncrementalDecoder:
@@ -20,61 +20,61 @@ class CapturedOutput:
 
     def __init__(self, cap: int) -> None:
         self._cap = cap
-        self._kept = bytearray()
-        self.truncated = False  # whether more came than is kept
+        self._captured = bytearray()
+        self.truncated = False  # whether more arrived than was captured
 
     def add(self, data: bytes) -> bytes:
-        """Take what came; return the part of it that is kept."""
-        room = self._cap - len(self._kept)
+        """Add data; return the part of it that is captured."""
+        room = self._cap - len(self._captured)
         self.truncated = self.truncated or len(data) > room
-        self._kept += data[:room]
+        self._captured += data[:room]
         return data[:room]
 
     def text(self) -> str:
-        """Return what was kept, as text; when it was cut, with a last line that says so."""
+        """Return the captured text; if it was truncated, with a last line that says so."""
         if not self.truncated:
-            return _clean(bytes(self._kept).decode("utf-8", "replace"))
-        kept = bytes(self._kept[: self._cap - _MARK_BYTES])
-        # Not the last character, if the cut went through it.
-        text = _clean(_decoder().decode(kept))
+            return _clean(bytes(self._captured).decode("utf-8", "replace"))
+        captured = bytes(self._captured[: self._cap - _MARKER_BYTES])
+        # Drop the last character if it is incomplete.
+        text = _clean(_decoder().decode(captured))
         return f"{text}\n[cut off: more than {self._cap} bytes]\n"
 
 
 class OutputRelay:
-    """Tells somebody the text of a stream without ever making the stream wait.
+    """Relays the text of a stream to a listener without blocking the stream.
 
-    What comes while they are busy is told in one piece afterwards. What waits is bounded by the
-    cap of the stream.
+    Text that arrives while the listener is busy is relayed in one piece afterwards. The cap of the
+    stream bounds the pending text.
     """
 
     def __init__(self, on_output: OnOutput | None) -> None:
         self._on_output = on_output
         self._decoder = _decoder()
-        self._waiting: list[str] = []
-        self._news = asyncio.Event()
+        self._pending: list[str] = []
+        self._changed = asyncio.Event()
         self._ended = False
 
     def add(self, data: bytes) -> None:
-        """Take what came."""
+        """Add data."""
         self._put(self._decoder.decode(data))
 
     def end(self) -> None:
-        """Say that nothing more will come."""
+        """Mark the end of the stream."""
         self._put(self._decoder.decode(b"", final=True))
         self._ended = True
-        self._news.set()
+        self._changed.set()
 
     def _put(self, text: str) -> None:
         if text:
-            self._waiting.append(_clean(text))
-            self._news.set()
+            self._pending.append(_clean(text))
+            self._changed.set()
 
     async def run(self) -> None:
-        """Tell until the end; raises whatever the listener raises."""
-        while not self._ended or self._waiting:
-            await self._news.wait()
-            self._news.clear()
-            text, self._waiting = "".join(self._waiting), []
+        """Relay until the end; raise whatever the listener raises."""
+        while not self._ended or self._pending:
+            await self._changed.wait()
+            self._changed.clear()
+            text, self._pending = "".join(self._pending), []
             if text and self._on_output is not None:
                 await self._on_output(text)
 

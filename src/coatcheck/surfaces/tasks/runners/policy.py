@@ -1,21 +1,21 @@
-"""Which commands may be asked for: a file of rules, read again whenever it changes.
+"""The command policy: a file of rules, read again whenever it changes.
 
     # commands.toml
-    default = "deny"                      # for what no rule speaks of
+    default = "deny"                      # for commands that no rule matches
     allow = ["echo", "git status ...", "/opt/tools/*"]
     deny = ["git * --upload-pack* ..."]
 
-A rule is written like a command line. Its first part is the program, its others are the arguments,
-one for one, each a glob (`*`, `?`, `[ab]`). A last part `...` stands for whatever follows. A rule
-that is only a program takes any arguments. Deny wins over allow, and both over `default`, which is
-"deny" unless the file says otherwise.
+A rule is written like a command line. Its first part is the program; the others are the arguments,
+one for one, each a glob (`*`, `?`, `[ab]`). A last part `...` matches any further arguments. A rule
+that is only a program matches any arguments. Deny wins over allow, and both win over `default`,
+which is "deny" unless the file says otherwise.
 
-A program without a slash in a rule that *allows* means the one on the system's own path: another
-file of that name somewhere else is not meant. In a rule that *denies* it means any file of that
-name, and also one that leads to a file of that name by links.
+In an *allow* rule, a program without a slash means the one on the system's own path, not another
+file of that name. In a *deny* rule it means any file of that name, including one that links to a
+file of that name.
 
-A policy keeps people from mistakes and from what is none of their business here. It is not the
-wall: a program that is allowed can do, inside the sandbox, whatever it can do.
+A policy prevents mistakes and unintended use. It is not a security boundary: inside the sandbox, an
+allowed program can do anything it is able to do.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ logger = logging.getLogger("coatcheck.tasks")
 
 _KEYS = {"default", "allow", "deny"}
 
-# They make of an argument a command, or of this user another: what runs then has passed no rule.
+# They turn an argument into a command, or this user into another, so no rule applies to it.
 _SHELLS = "sh bash dash ash zsh ksh mksh csh tcsh fish busybox toybox pwsh rbash"
 _PRIVILEGE = (
     "sudo su doas pkexec runuser setpriv newgrp sg chroot unshare nsenter mount umount passwd"
@@ -46,7 +46,7 @@ _STARTERS = (
     "xargs parallel nohup setsid timeout script expect watch ssh systemd-run at batch nice ionice "
     "stdbuf chrt taskset"
 )
-# They destroy data or change the machine. The sandbox stops them; a person is told beforehand.
+# They destroy data or change the machine. The sandbox stops them; the policy reports it earlier.
 _DESTRUCTIVE = "rm shred dd wipefs mkfs mkfs.* mkswap fdisk sfdisk parted"
 _MACHINE = (
     "reboot shutdown halt poweroff init telinit systemctl service iptables ip6tables nft useradd "
@@ -56,7 +56,7 @@ _MACHINE = (
 
 @dataclass(frozen=True)
 class PolicyDenial:
-    """Why a command may not be run, and the rule that says so (None: none speaks of it)."""
+    """Why a command is denied, and by which rule (None: no rule matches)."""
 
     message: str
     rule: str | None = None
@@ -67,17 +67,17 @@ class _Rule:
     text: str
     parts: tuple[str, ...]
 
-    def fits(self, programs: Iterable[str], arguments: Sequence[str]) -> bool:
-        program, *wanted = self.parts
+    def matches(self, programs: Iterable[str], arguments: Sequence[str]) -> bool:
+        program, *globs = self.parts
         if not any(fnmatchcase(name, program) for name in programs):
             return False
-        if not wanted:
+        if not globs:
             return True
-        if wanted[-1] == "...":
-            wanted.pop()
-            arguments = arguments[: len(wanted)]
-        return len(wanted) == len(arguments) and all(
-            fnmatchcase(argument, glob) for argument, glob in zip(arguments, wanted, strict=True)
+        if globs[-1] == "...":
+            globs.pop()
+            arguments = arguments[: len(globs)]
+        return len(globs) == len(arguments) and all(
+            fnmatchcase(argument, glob) for argument, glob in zip(arguments, globs, strict=True)
         )
 
 
@@ -90,12 +90,12 @@ class _Rules:
     def check(self, argv: Sequence[str]) -> PolicyDenial | None:
         called, arguments = argv[0], argv[1:]
         for rule in self.deny:
-            if rule.fits(_denied_names(called), arguments):
+            if rule.matches(_denied_names(called), arguments):
                 return PolicyDenial(
                     f"{Path(called).name}: denied by the rule {rule.text!r}", rule.text
                 )
         for rule in self.allow:
-            if rule.fits(_allowed_names(called), arguments):
+            if rule.matches(_allowed_names(called), arguments):
                 return None
         if self.default == "allow":
             return None
@@ -103,37 +103,37 @@ class _Rules:
 
 
 class CommandPolicy:
-    """The rules that are in force now."""
+    """The rules that are currently in force."""
 
     def __init__(self, path: Path | None = None, *, sandboxed: bool = True) -> None:
-        """Read the rules of a file; raises ConfigurationError.
+        """Read the rules of a file; raise ConfigurationError if they are invalid.
 
-        Without a file, what runs in a sandbox may be any program but shells and their like, what
-        destroys data (`rm`, `dd`, `mkfs` ...) and what administers the machine; where there is no
-        sandbox (`sandboxed=False`), nothing is allowed until a file allows it.
+        Without a file, a sandboxed command may be any program except shells and similar, programs
+        that destroy data (`rm`, `dd`, `mkfs` ...) and programs that administer the machine. Without
+        a sandbox (`sandboxed=False`), nothing is allowed until a file allows it.
         """
         self._path = path
         self._seen = _version(path) if path is not None else None
-        self._rules = _read(path) if path is not None else _without_a_file(sandboxed)
-        self.problem: str | None = None  # why the file as it is now is not in force
+        self._rules = _read(path) if path is not None else _default_rules(sandboxed)
+        self.problem: str | None = None  # why the current file is not in force
 
     def check(self, argv: Sequence[str]) -> PolicyDenial | None:
-        """Say why a command may not be run; None where it may."""
-        self._read_again()
+        """Return why a command is denied; None if it is allowed."""
+        self._reload_if_changed()
         return self._rules.check(argv)
 
-    def _read_again(self) -> None:
+    def _reload_if_changed(self) -> None:
         if self._path is None or (version := _version(self._path)) == self._seen:
             return
         self._seen = version
         try:
             self._rules = _read(self._path)
         except ConfigurationError as error:
-            self.problem = f"the rules from before are still in force: {error}"
-            logger.error("the command policy has changed and cannot be read: %s", self.problem)
+            self.problem = f"the previous rules are still in force: {error}"
+            logger.error("command policy invalid", extra={"problem": self.problem})
         else:
             self.problem = None
-            logger.info("the command policy was read again")
+            logger.info("command policy reloaded")
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:
@@ -150,16 +150,16 @@ def _read(path: Path) -> _Rules:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"command policy {path}: {error}") from error
     if unknown := sorted(table.keys() - _KEYS):
-        raise ConfigurationError(f"command policy {path}: there is no setting {unknown[0]!r}")
+        raise ConfigurationError(f"command policy {path}: unknown setting {unknown[0]!r}")
     default = table.get("default", "deny")
     if default not in {"allow", "deny"}:
-        raise ConfigurationError(f'command policy {path}: default is "allow" or "deny"')
+        raise ConfigurationError(f'command policy {path}: default must be "allow" or "deny"')
     return _Rules(default, *(_rules(path, key, table.get(key, [])) for key in ("allow", "deny")))
 
 
 def _rules(path: Path, key: str, texts: object) -> tuple[_Rule, ...]:
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise ConfigurationError(f"command policy {path}: {key} is a list of strings")
+        raise ConfigurationError(f"command policy {path}: {key} must be a list of strings")
     return tuple(_rule(path, text) for text in texts)
 
 
@@ -170,12 +170,12 @@ def _rule(path: Path, text: str) -> _Rule:
         raise ConfigurationError(f"command policy {path}: rule {text!r}: {error}") from error
     if not parts or "..." in parts[:-1] or parts == ("...",):
         raise ConfigurationError(
-            f"command policy {path}: rule {text!r} needs a program first, and ... only at its end"
+            f"command policy {path}: rule {text!r} must start with a program; ... may only end it"
         )
     return _Rule(text, parts)
 
 
-def _without_a_file(sandboxed: bool) -> _Rules:
+def _default_rules(sandboxed: bool) -> _Rules:
     if not sandboxed:
         return _Rules("deny", (), ())
     names = f"{_SHELLS} {_PRIVILEGE} {_STARTERS} {_DESTRUCTIVE} {_MACHINE}".split()
@@ -186,8 +186,8 @@ def _without_a_file(sandboxed: bool) -> _Rules:
 def _denied_names(called: str) -> set[str]:
     names = {called, Path(called).name}
     if found := shutil.which(called, path=PROGRAMS):
-        lies = Path(found).resolve()
-        names |= {found, str(lies), lies.name}
+        target = Path(found).resolve()
+        names |= {found, str(target), target.name}
     return names
 
 
@@ -197,7 +197,7 @@ def _allowed_names(called: str) -> set[str]:
         return {called} | ({found} if found else set())
     if ".." in Path(called).parts:
         called = str(Path(called).resolve())
-    # By its path: as itself, and by its name where that name leads to the very same file.
+    # A path matches itself, and its bare name if that name resolves to the same file.
     name = Path(called).name
     found = shutil.which(name, path=PROGRAMS)
     same = found is not None and Path(found).resolve() == Path(called).resolve()

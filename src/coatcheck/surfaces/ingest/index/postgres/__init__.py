@@ -1,1 +1,1 @@
-"""The index in the schema of the jobs: tsvector for words, pgvector for vectors."""
+"""The index in the schema of the job store: tsvector for words, pgvector for vectors."""

@@ -1,18 +1,18 @@
-"""The transactions that change what is found: a document comes, changes or goes."""
+"""Transactions that change what a search finds: publish and delete documents."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from coatcheck.surfaces.ingest.index.base import CollectionRow, NewDocument, check_embedder
+from coatcheck.surfaces.ingest.index.passages import check_staged, dump_metadata, storable
 from coatcheck.surfaces.ingest.index.postgres.schema import IndexStatements
-from coatcheck.surfaces.ingest.index.staged import check_staged, storable, written_metadata
 
 
 async def publish(
     connection: Any, sql: IndexStatements, new: NewDocument, version: str, passages: int, now: int
 ) -> bool:
-    """Make what is staged of a version the document."""
+    """Make a version's staged passages the document."""
     collection, embedder, dimensions = await connection.fetchrow(
         sql.lock_collection, new.tenant, new.collection, new.embedder, new.dimensions, now
     )
@@ -23,13 +23,13 @@ async def publish(
     known = CollectionRow(new.collection, embedder, dimensions, 0, 0, 0)
     check_embedder(known, new.embedder, new.dimensions)
     staged = await connection.fetchrow(
-        sql.staged_whole, new.tenant, new.id, version, new.dimensions
+        sql.staged_totals, new.tenant, new.id, version, new.dimensions
     )
     check_staged(tuple(staged), passages, new.dimensions)
     if before is not None:
-        await _forget_passages(connection, sql, before["key"])
+        await _delete_passages(connection, sql, before["key"])
     key = await connection.fetchval(
-        sql.put_document,
+        sql.upsert_document,
         new.tenant,
         new.id,
         collection,
@@ -39,33 +39,33 @@ async def publish(
         new.language,
         new.sha256,
         new.size,
-        written_metadata(new.metadata),
+        dump_metadata(new.metadata),
         version,
         passages,
         now,
     )
-    await connection.execute(sql.put_passages, new.tenant, new.id, version, key, collection)
+    await connection.execute(sql.insert_passages, new.tenant, new.id, version, key, collection)
     await connection.execute(sql.discard, new.tenant, new.id, version)
     return True
 
 
 async def delete(connection: Any, sql: IndexStatements, tenant: str, document: str) -> bool:
-    """Remove a document, and its collection if it was the last."""
+    """Delete a document, and its collection if it was the last one."""
     collection = await connection.fetchval(sql.lock_collection_of, tenant, document)
     row = await connection.fetchrow(sql.version, tenant, document)
     if row is None:
         return False
-    await _forget_passages(connection, sql, row["key"])
-    await connection.execute(sql.forget_document, row["key"])
-    await connection.execute(sql.forget_empty_collection, collection)
+    await _delete_passages(connection, sql, row["key"])
+    await connection.execute(sql.delete_document, row["key"])
+    await connection.execute(sql.delete_empty_collection, collection)
     return True
 
 
-async def _forget_passages(connection: Any, sql: IndexStatements, key: int) -> None:
-    await connection.execute(sql.forget_vectors, key)
-    await connection.execute(sql.forget_signs, key)
-    # Counted while they are there.
-    await connection.execute(sql.forget_last_words, key)
-    await connection.execute(sql.discount_words, key)
-    await connection.execute(sql.forget_words, key)
-    await connection.execute(sql.forget_passages, key)
+async def _delete_passages(connection: Any, sql: IndexStatements, key: int) -> None:
+    await connection.execute(sql.delete_vectors, key)
+    await connection.execute(sql.delete_signs, key)
+    # Before the words are deleted: these statements count them.
+    await connection.execute(sql.delete_last_words, key)
+    await connection.execute(sql.decrement_word_counts, key)
+    await connection.execute(sql.delete_words, key)
+    await connection.execute(sql.delete_passages, key)

@@ -30,15 +30,15 @@ ON CONFLICT (tenant, document, version, ordinal) DO UPDATE SET
 -- name: staged
 SELECT ordinal FROM coatcheck.search_staged WHERE tenant = $1 AND document = $2 AND version = $3
 
--- name: vectors_of
+-- name: document_vectors
 SELECT p.text, p.headings, v.vector::real[]
 FROM coatcheck.search_documents d
 JOIN coatcheck.search_vectors v ON v.document = d.key
 JOIN coatcheck.search_passages p ON p.key = v.passage
 WHERE d.tenant = $1 AND d.id = $2
 
--- name: staged_whole
--- The ordinals are from 0 without a gap when there are as many as expected, and none is beyond.
+-- name: staged_totals
+-- The ordinals are 0..n-1 without a gap if the count is as expected and no ordinal is beyond it.
 SELECT count(*), coalesce(max(ordinal), -1) + 1,
        count(*) FILTER (WHERE vector IS NOT NULL AND cardinality(vector) <> $4)
 FROM coatcheck.search_staged WHERE tenant = $1 AND document = $2 AND version = $3
@@ -50,8 +50,9 @@ DELETE FROM coatcheck.search_staged WHERE tenant = $1 AND document = $2 AND vers
 DELETE FROM coatcheck.search_staged WHERE staged_at < $1
 
 -- name: lock_collection
--- Whoever changes the documents of a collection holds its row: of two that publish, or publish and
--- delete, one goes first. A collection that is deleted while this waits is made anew.
+-- Every transaction that changes a collection's documents holds the lock on its row, so concurrent
+-- publishes and deletes are serialized. If the collection is deleted while this waits, it is
+-- created again.
 INSERT INTO coatcheck.search_collections (tenant, name, embedder, dimensions, created_at)
 VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (tenant, name) DO UPDATE SET name = excluded.name
@@ -65,7 +66,7 @@ FOR UPDATE
 -- name: version
 SELECT key, version FROM coatcheck.search_documents WHERE tenant = $1 AND id = $2
 
--- name: put_document
+-- name: upsert_document
 INSERT INTO coatcheck.search_documents (tenant, id, collection, name, title, format, language,
   sha256, size, metadata, version, passages, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text::jsonb, $11, $12, $13, $13)
@@ -75,20 +76,20 @@ ON CONFLICT (tenant, id) DO UPDATE SET
   version = excluded.version, passages = excluded.passages, updated_at = excluded.updated_at
 RETURNING key
 
--- name: put_passages
--- Every word gets the collection's number before it; each has its place in the text behind it.
-WITH came AS (
+-- name: insert_passages
+-- Prefix every word with the key of the collection; its position in the text follows it.
+WITH staged AS (
   SELECT * FROM coatcheck.search_staged WHERE tenant = $1 AND document = $2 AND version = $3
 ), passages AS (
   INSERT INTO coatcheck.search_passages (document, ordinal, text, starts, ends, page, headings)
-  SELECT $4::bigint, ordinal, text, starts, ends, page, headings FROM came
+  SELECT $4::bigint, ordinal, text, starts, ends, page, headings FROM staged
   RETURNING key, ordinal
 ), words AS (
   INSERT INTO coatcheck.search_words (passage, document, words)
   SELECT p.key, $4::bigint,
          CASE c.words WHEN '' THEN ''::tsvector
          ELSE replace(' ' || c.words, ' ', ' ' || $5::bigint || '.')::tsvector END
-  FROM passages p JOIN came c USING (ordinal)
+  FROM passages p JOIN staged c USING (ordinal)
   RETURNING words
 ), counted AS (
   INSERT INTO coatcheck.search_word_counts AS known (word, passages)
@@ -96,7 +97,7 @@ WITH came AS (
   ON CONFLICT (word) DO UPDATE SET passages = known.passages + excluded.passages
 ), vectors AS (
   SELECT p.key, c.vector::pgvector.vector AS vector
-  FROM passages p JOIN came c USING (ordinal) WHERE c.vector IS NOT NULL
+  FROM passages p JOIN staged c USING (ordinal) WHERE c.vector IS NOT NULL
 ), signed AS (
   INSERT INTO coatcheck.search_signs (collection, passage, document, signs)
   SELECT $5::bigint, key, $4::bigint, pgvector.binary_quantize(vector) FROM vectors
@@ -104,40 +105,40 @@ WITH came AS (
 INSERT INTO coatcheck.search_vectors (collection, passage, document, vector)
 SELECT $5::bigint, key, $4::bigint, vector FROM vectors
 
--- name: forget_last_words
--- The words that no other document of the collection has: nothing of them stays.
+-- name: delete_last_words
+-- Words that no other document of the collection has.
 DELETE FROM coatcheck.search_word_counts known
 USING (SELECT lexeme, count(*) AS passages
-       FROM coatcheck.search_words, unnest(words) WHERE document = $1 GROUP BY lexeme) AS gone
-WHERE known.word = gone.lexeme AND known.passages <= gone.passages
+       FROM coatcheck.search_words, unnest(words) WHERE document = $1 GROUP BY lexeme) AS removed
+WHERE known.word = removed.lexeme AND known.passages <= removed.passages
 
--- name: discount_words
-UPDATE coatcheck.search_word_counts known SET passages = known.passages - gone.passages
+-- name: decrement_word_counts
+UPDATE coatcheck.search_word_counts known SET passages = known.passages - removed.passages
 FROM (SELECT lexeme, count(*) AS passages
-      FROM coatcheck.search_words, unnest(words) WHERE document = $1 GROUP BY lexeme) AS gone
-WHERE known.word = gone.lexeme
+      FROM coatcheck.search_words, unnest(words) WHERE document = $1 GROUP BY lexeme) AS removed
+WHERE known.word = removed.lexeme
 
--- name: forget_words
+-- name: delete_words
 DELETE FROM coatcheck.search_words WHERE document = $1
 
--- name: forget_vectors
+-- name: delete_vectors
 DELETE FROM coatcheck.search_vectors WHERE document = $1
 
--- name: forget_signs
+-- name: delete_signs
 DELETE FROM coatcheck.search_signs WHERE document = $1
 
--- name: forget_passages
+-- name: delete_passages
 DELETE FROM coatcheck.search_passages WHERE document = $1
 
--- name: forget_document
+-- name: delete_document
 DELETE FROM coatcheck.search_documents WHERE key = $1
 
--- name: forget_empty_collection
+-- name: delete_empty_collection
 DELETE FROM coatcheck.search_collections c
 WHERE c.key = $1
   AND NOT EXISTS (SELECT 1 FROM coatcheck.search_documents d WHERE d.collection = c.key)
 
--- name: describe
+-- name: update_metadata
 UPDATE coatcheck.search_documents SET metadata = $3::text::jsonb
 WHERE tenant = $1 AND id = $2 RETURNING key
 
@@ -145,36 +146,35 @@ WHERE tenant = $1 AND id = $2 RETURNING key
 SELECT key, passages FROM coatcheck.search_documents
 WHERE collection = $1 AND metadata @> $2::text::jsonb
 
--- name: how_many_have
+-- name: word_counts
 SELECT word, coalesce(known.passages, 0)
 FROM unnest($1::text[]) AS word LEFT JOIN coatcheck.search_word_counts known USING (word)
 
--- What is asked for is converted in a subquery of its own wherever it is compared with many rows: a
--- plan that is kept for other values would convert it anew for each row, which took four fifths of
--- a search by vectors.
+-- Parameters that are compared with many rows are converted in a subquery: a generic plan would
+-- convert them again for each row, which took four fifths of a search by vectors.
 
--- name: by_words
--- What a word is worth in a passage grows ever less with how often it is there, and is less in a
--- long passage; how rare it is comes in as its weight. So the rankings are of BM25's kind.
-WITH asked AS MATERIALIZED (
+-- name: search_words
+-- The rank of a word grows ever more slowly with its frequency in a passage and is lower in long
+-- passages; the weight is its rarity. The ranking is therefore similar to BM25.
+WITH terms AS MATERIALIZED (
   SELECT query, weight FROM unnest($2::text[]::tsquery[], $3::real[]) AS a (query, weight)
 )
 SELECT best.passage, tsvector_to_array(w.words)
 FROM (
   SELECT f.passage,
-         (SELECT sum(weight * ts_rank('{1, 1, 1, 1}', f.words, query, 1)) FROM asked) AS rank
+         (SELECT sum(weight * ts_rank('{1, 1, 1, 1}', f.words, query, 1)) FROM terms) AS rank
   FROM coatcheck.search_words f
   WHERE f.words @@ $1::tsquery AND ($4::bigint[] IS NULL OR f.document = ANY ($4))
   ORDER BY rank DESC, f.passage LIMIT $5
 ) AS best JOIN coatcheck.search_words w USING (passage)
 ORDER BY best.rank DESC, best.passage
 
--- name: by_vectors
+-- name: search_vectors
 SELECT passage FROM coatcheck.search_vectors
 WHERE collection = $1 AND ($3::bigint[] IS NULL OR document = ANY ($3))
 ORDER BY pgvector.cosine_distance(vector, (SELECT $2::real[]::pgvector.vector)), passage LIMIT $4
 
--- name: by_signs
+-- name: search_signs
 WITH near AS MATERIALIZED (
   SELECT passage FROM coatcheck.search_signs
   WHERE collection = $1 AND ($3::bigint[] IS NULL OR document = ANY ($3))

@@ -1,7 +1,7 @@
-"""The tables of the index in PostgreSQL: beside those of the jobs, with numbers of their own.
+"""The tables of the index in PostgreSQL, next to those of the jobs, with their own migrations.
 
-They need the extension pgvector. It is made where it is missing and this role may; else somebody
-has to, once for the database.
+They need the extension pgvector. It is created if it is missing and this role may create it;
+otherwise an administrator must create it once for the database.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ CREATE TABLE IF NOT EXISTS "{schema}".search_migrations (
 )
 """
 _RECORD = 'INSERT INTO "{schema}".search_migrations (number, name) VALUES ($1, $2)'
-# Of pgvector: what compares signs came with it.
-_LEAST = (0, 7)
-_HOW = "on its server (https://github.com/pgvector/pgvector), or keep the jobs in SQLite"
+# The first version of pgvector that compares signs.
+_MIN_VERSION = (0, 7)
+_ADVICE = "on its server (https://github.com/pgvector/pgvector), or keep the jobs in SQLite"
 
 
 class IndexStatements(Queries):
-    """The queries, with the names of the schema and of the extension's put in."""
+    """The queries with the names of the schema and of the extension's schema substituted."""
 
     def __init__(self, schema: str, extension: str) -> None:
         check_schema_name(schema)
@@ -55,21 +55,21 @@ class IndexStatements(Queries):
 
 
 async def prepare(dsn: str, schema: str) -> IndexStatements:
-    """Make what is missing, all in one transaction, and return the statements for what is there."""
+    """Apply pending migrations in one transaction, and return the statements for this database."""
     connection = await connect(dsn)
     try:
         sql = await _statements(connection, schema)
         if sql is not None and not pending(sql.migrations(), await _applied(connection, schema)):
-            return sql  # nothing to do: this role may then lack the right to create anything
+            return sql  # no pending migrations: this role may lack the right to create anything
         async with connection.transaction():
             await connection.execute(
                 "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"coatcheck {schema}"
             )
-            return await _make(connection, schema)
+            return await _create(connection, schema)
     except asyncpg.InsufficientPrivilegeError as error:
         raise SchemaOutdated(
-            f"the search index has to be made in schema {schema!r}, and this role may not "
-            f"({error}): start once with one that may; CREATE EXTENSION vector may need another"
+            f"the search index must be created in schema {schema!r}, and this role may not "
+            f"({error}): start once with a role that may; CREATE EXTENSION vector may need another"
         ) from error
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
         raise translate(error) from error
@@ -77,12 +77,12 @@ async def prepare(dsn: str, schema: str) -> IndexStatements:
         await connection.close()
 
 
-async def _make(connection: asyncpg.Connection, schema: str) -> IndexStatements:
+async def _create(connection: asyncpg.Connection, schema: str) -> IndexStatements:
     sql = await _statements(connection, schema)
     if sql is None:
         if not await connection.fetchval(_AVAILABLE):
             raise ConfigurationError(
-                f"the search index needs pgvector, which this PostgreSQL lacks: install it {_HOW}"
+                f"the search index needs pgvector, and PostgreSQL lacks it: install it {_ADVICE}"
             )
         await connection.execute("CREATE EXTENSION vector")
         sql = await _statements(connection, schema)
@@ -102,10 +102,10 @@ async def _statements(connection: asyncpg.Connection, schema: str) -> IndexState
     if row is None:
         return None
     version = tuple(int(part) for part in row["extversion"].split(".")[:2])
-    if version < _LEAST:
+    if version < _MIN_VERSION:
         raise ConfigurationError(
             f"the search index needs pgvector 0.7 or newer, not {row['extversion']}: upgrade it "
-            f"{_HOW}"
+            f"{_ADVICE}"
         )
     return IndexStatements(schema, row["nspname"])
 

@@ -1,4 +1,4 @@
-"""The search, on one connection and in one transaction that sees one state of the tables."""
+"""Search on one connection and in one transaction with one snapshot."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import math
 from typing import Any
 
 from coatcheck.surfaces.ingest.index.base import (
-    LONGEST_QUERY,
+    MAX_QUERY_LENGTH,
     CollectionRow,
     Mode,
     Query,
     SearchHit,
 )
+from coatcheck.surfaces.ingest.index.passages import can_match, unit_vector
 from coatcheck.surfaces.ingest.index.postgres.schema import IndexStatements
-from coatcheck.surfaces.ingest.index.ranks import (
-    Placed,
-    by_words,
+from coatcheck.surfaces.ingest.index.ranking import (
+    Ranked,
     check_collection,
-    depth_of,
     fuse,
+    rank_by_words,
+    ranking_depth,
 )
-from coatcheck.surfaces.ingest.index.rows import read_found
-from coatcheck.surfaces.ingest.index.staged import can_match, unit
-from coatcheck.surfaces.ingest.index.words import choices, most_passages, query_words
+from coatcheck.surfaces.ingest.index.rows import read_hit
+from coatcheck.surfaces.ingest.index.words import common_word_threshold, query_words, word_choices
 
 
 class PostgresSearch:
-    """One search; where a filter is given, only among the documents that have what it asks for."""
+    """One search, limited to matching documents if the query has a filter."""
 
     def __init__(
         self, connection: Any, sql: IndexStatements, query: Query, exact_up_to: int, shortlist: int
@@ -38,69 +38,69 @@ class PostgresSearch:
         self._exact_up_to = exact_up_to
         self._shortlist = shortlist
         self._key = 0
-        self._whole = 0  # passages of the collection
-        self._passages = 0  # those of them that the filter leaves
-        self._among: list[int] | None = None  # documents
+        self._collection_size = 0  # passages in the collection
+        self._passages = 0  # passages in matching documents
+        self._document_keys: list[int] | None = None  # matching documents
 
     async def run(self, tenant: str, name: str) -> list[SearchHit]:
-        """Find passages of a collection."""
-        await self._choose(tenant, name)
-        if self._among == []:
+        """Return the best passages of a collection."""
+        await self._select_documents(tenant, name)
+        if self._document_keys == []:
             return []
-        depth = depth_of(self._query)
+        depth = ranking_depth(self._query)
         rankings = []
         if self._query.mode is not Mode.VECTOR:
-            rankings.append(await self._by_words(depth))
+            rankings.append(await self._search_words(depth))
         if self._query.mode is not Mode.TEXT:
-            rankings.append(await self._by_vectors(depth))
-        return await self._found(fuse(rankings, self._query.k))
+            rankings.append(await self._search_vectors(depth))
+        return await self._load_hits(fuse(rankings, self._query.k))
 
-    async def _choose(self, tenant: str, name: str) -> None:
+    async def _select_documents(self, tenant: str, name: str) -> None:
         row = await self._connection.fetchrow(self._sql.collections, tenant, name)
         collection = None if row is None else CollectionRow(*tuple(row)[1:])
-        self._whole = check_collection(collection, name, self._query).passages
-        self._passages = self._whole
+        self._collection_size = check_collection(collection, name, self._query).passages
+        self._passages = self._collection_size
         self._key = row["key"]
         if self._query.filter:
             matching = []
             if can_match(self._query.filter):
                 wanted = json.dumps(dict(self._query.filter))
                 matching = await self._connection.fetch(self._sql.matching, self._key, wanted)
-            self._among = [row["key"] for row in matching]
+            self._document_keys = [row["key"] for row in matching]
             self._passages = sum(row["passages"] for row in matching)
 
-    async def _by_words(self, depth: int) -> list[Placed]:
-        words = [f"{self._key}.{word}" for word in query_words(self._query.text[:LONGEST_QUERY])]
-        counts: dict[str, int] = dict(await self._connection.fetch(self._sql.how_many_have, words))
-        for choice in choices(counts, most_passages(self._whole)):
-            between = " & " if choice.every else " | "
+    async def _search_words(self, depth: int) -> list[Ranked]:
+        words = [f"{self._key}.{word}" for word in query_words(self._query.text[:MAX_QUERY_LENGTH])]
+        counts: dict[str, int] = dict(await self._connection.fetch(self._sql.word_counts, words))
+        for choice in word_choices(counts, common_word_threshold(self._collection_size)):
+            between = " & " if choice.match_all else " | "
             found = await self._connection.fetch(
-                self._sql.by_words,
+                self._sql.search_words,
                 between.join(f"'{word}'" for word in choice.words),
                 [f"'{word}'" for word in choice.words],
-                [math.log1p(self._whole / counts[word]) for word in choice.words],
-                self._among,
+                [math.log1p(self._collection_size / counts[word]) for word in choice.words],
+                self._document_keys,
                 depth,
             )
             if found:
                 of_passages = ((key, set(words)) for key, words in found)
-                return by_words(of_passages, counts, self._whole, self._query.mode)
+                return rank_by_words(of_passages, counts, self._collection_size, self._query.mode)
         return []
 
-    async def _by_vectors(self, depth: int) -> list[Placed]:
+    async def _search_vectors(self, depth: int) -> list[Ranked]:
         assert self._query.vector is not None
-        vector = unit(self._query.vector)
+        vector = unit_vector(self._query.vector)
         if vector is None:
             return []
-        values = (self._key, vector.tolist(), self._among, depth)
+        values = (self._key, vector.tolist(), self._document_keys, depth)
         if self._passages <= self._exact_up_to:
-            return await self._placed(self._sql.by_vectors, *values)
-        return await self._placed(self._sql.by_signs, *values, self._shortlist)
+            return await self._ranked(self._sql.search_vectors, *values)
+        return await self._ranked(self._sql.search_signs, *values, self._shortlist)
 
-    async def _placed(self, sql: str, *values: Any) -> list[Placed]:
+    async def _ranked(self, sql: str, *values: Any) -> list[Ranked]:
         return [(row[0], 1.0) for row in await self._connection.fetch(sql, *values)]
 
-    async def _found(self, best: list[tuple[int, float]]) -> list[SearchHit]:
+    async def _load_hits(self, best: list[tuple[int, float]]) -> list[SearchHit]:
         rows = await self._connection.fetch(self._sql.passages, [key for key, _ in best])
         by_key = {row["key"]: tuple(row)[1:] for row in rows}
-        return [read_found(score, by_key[key]) for key, score in best]
+        return [read_hit(score, by_key[key]) for key, score in best]

@@ -1,1 +1,1 @@
-"""The index in a SQLite file of its own beside the jobs': FTS5 and sqlite-vec."""
+"""The index in a SQLite file of its own next to the job database: FTS5 and sqlite-vec."""

@@ -1,4 +1,4 @@
-"""Opening the file of the index, with what compares vectors loaded."""
+"""Open the database of the index, with sqlite-vec loaded."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _FOLDER = files("coatcheck.surfaces.ingest.index.sqlite")
 SQL = Queries(_FOLDER / "queries.sql")
 MIGRATIONS = load_migrations(_FOLDER / "migrations")
 
-# A large document may take its time to be published, and others wait for it.
+# Publishing a large document takes time, and other writers wait for it.
 BUSY_TIMEOUT_MS = 60_000
 CHECKPOINT_PAGES = 1_000
 
 
 def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
-    """Open the file as the store does its own, and load sqlite-vec on this connection alone."""
+    """Open the database like the job store's, and load sqlite-vec on this connection only."""
     connection = connect_plainly(path, read_only=read_only)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     if not read_only:
@@ -35,7 +35,7 @@ def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
 
 
 def migrate(connection: apsw.Connection) -> None:
-    """Apply what is missing, all in one transaction, one process at a time."""
+    """Apply pending migrations in one transaction, one process at a time."""
     if not pending(MIGRATIONS, applied_number(connection)):
         return
     connection.execute("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""The transactions that change what is found: a document comes, changes or goes."""
+"""Transactions that change what a search finds: publish and delete documents."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from coatcheck.surfaces.ingest.index.base import (
     NewDocument,
     check_embedder,
 )
+from coatcheck.surfaces.ingest.index.passages import check_staged, dump_metadata, storable
 from coatcheck.surfaces.ingest.index.sqlite.connection import SQL
-from coatcheck.surfaces.ingest.index.staged import check_staged, storable, written_metadata
 
-PASSAGES_EACH = 1 << 32  # the numbers of a collection's passages
+PASSAGE_RANGE = 1 << 32  # the range of a collection's passage keys
 
 
 def publish(
     connection: apsw.Connection, new: NewDocument, version: str, passages: int, now: int
 ) -> bool:
-    """Make what is staged of a version the document."""
+    """Make a version's staged passages the document."""
     of_version = {"tenant": new.tenant, "document": new.id, "version": version}
     before = connection.execute(SQL.version, {"tenant": new.tenant, "id": new.id}).fetchone()
     if before is not None and before[1] >= version:
         connection.execute(SQL.discard, of_version)
         return bool(before[1] == version)
-    collection, following = _collection(connection, new, now)
+    collection, next_passage = _collection(connection, new, now)
     staged = connection.execute(
-        SQL.staged_whole, {**of_version, "dimensions": new.dimensions}
+        SQL.staged_totals, {**of_version, "dimensions": new.dimensions}
     ).fetchone()
     assert staged is not None
     check_staged(staged, passages, new.dimensions)
     if before is not None:
-        _forget_passages(connection, before[0])
+        _delete_passages(connection, before[0])
     key = connection.execute(
-        SQL.put_document,
+        SQL.upsert_document,
         {
             "tenant": new.tenant,
             "id": new.id,
@@ -44,51 +44,51 @@ def publish(
             "language": new.language,
             "sha256": new.sha256,
             "size": new.size,
-            "metadata": written_metadata(new.metadata),
+            "metadata": dump_metadata(new.metadata),
             "version": version,
             "passages": passages,
             "now": now,
         },
     ).get
-    values = {**of_version, "key": key, "first": collection * PASSAGES_EACH + following}
-    connection.execute(SQL.put_passages, {**values, "collection": collection})
-    connection.execute(SQL.put_words, {"key": key})
-    connection.execute(SQL.put_vectors, values)
-    connection.execute(SQL.put_signs, values)
-    connection.execute(SQL.count_passages, {"collection": collection, "passages": passages})
+    values = {**of_version, "key": key, "first": collection * PASSAGE_RANGE + next_passage}
+    connection.execute(SQL.insert_passages, {**values, "collection": collection})
+    connection.execute(SQL.insert_words, {"key": key})
+    connection.execute(SQL.insert_vectors, values)
+    connection.execute(SQL.insert_signs, values)
+    connection.execute(SQL.advance_next_passage, {"collection": collection, "passages": passages})
     connection.execute(SQL.discard, of_version)
     return True
 
 
 def delete(connection: apsw.Connection, tenant: str, document: str) -> bool:
-    """Remove a document, and its collection if it was the last."""
+    """Delete a document, and its collection if it was the last one."""
     row = connection.execute(SQL.version, {"tenant": tenant, "id": document}).fetchone()
     if row is None:
         return False
-    _forget_passages(connection, row[0])
-    collection = connection.execute(SQL.forget_document, {"key": row[0]}).get
-    connection.execute(SQL.forget_empty_collection, {"collection": collection})
+    _delete_passages(connection, row[0])
+    collection = connection.execute(SQL.delete_document, {"key": row[0]}).get
+    connection.execute(SQL.delete_empty_collection, {"collection": collection})
     return True
 
 
 def _collection(connection: apsw.Connection, new: NewDocument, now: int) -> tuple[int, int]:
-    """Return the number of the document's collection, and that of its next passage."""
+    """Return the key of the document's collection and the number of its next passage."""
     row = connection.execute(
-        SQL.collection_for_writing, {"tenant": new.tenant, "name": new.collection}
+        SQL.collection_to_update, {"tenant": new.tenant, "name": new.collection}
     ).fetchone()
     if row is not None:
-        key, embedder, dimensions, following = row
+        key, embedder, dimensions, next_passage = row
         known = CollectionRow(new.collection, embedder, dimensions, 0, 0, 0)
         check_embedder(known, new.embedder, new.dimensions)
-        return key, following
+        return key, next_passage
     values = {"tenant": new.tenant, "name": new.collection, "embedder": new.embedder}
     added = {**values, "dimensions": new.dimensions, "now": now}
     return connection.execute(SQL.add_collection, added).get, 0
 
 
-def _forget_passages(connection: apsw.Connection, key: int) -> None:
-    # The words first: they are taken out of their index by what the passages say they are.
-    connection.execute(SQL.forget_words, {"key": key})
-    connection.execute(SQL.forget_vectors, {"key": key})
-    connection.execute(SQL.forget_signs, {"key": key})
-    connection.execute(SQL.forget_passages, {"key": key})
+def _delete_passages(connection: apsw.Connection, key: int) -> None:
+    # The words first: FTS5 reads them from the passages to delete them.
+    connection.execute(SQL.delete_words, {"key": key})
+    connection.execute(SQL.delete_vectors, {"key": key})
+    connection.execute(SQL.delete_signs, {"key": key})
+    connection.execute(SQL.delete_passages, {"key": key})

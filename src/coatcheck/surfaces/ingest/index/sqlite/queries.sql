@@ -31,13 +31,13 @@ ON CONFLICT (tenant, document, version, ordinal) DO UPDATE SET
 -- name: staged
 SELECT ordinal FROM staged WHERE tenant = :tenant AND document = :document AND version = :version
 
--- name: vectors_of
+-- name: document_vectors
 SELECT p.text, p.headings, v.vector
 FROM documents d JOIN passages p ON p.document = d.key JOIN vectors v ON v.passage = p.key
 WHERE d.tenant = :tenant AND d.id = :id
 
--- name: staged_whole
--- The ordinals are from 0 without a gap when there are as many as expected, and none is beyond.
+-- name: staged_totals
+-- The ordinals are 0..n-1 without a gap if the count is as expected and no ordinal is beyond it.
 SELECT count(*), coalesce(max(ordinal), -1) + 1,
        coalesce(sum(vector IS NOT NULL AND length(vector) <> 4 * :dimensions), 0)
 FROM staged WHERE tenant = :tenant AND document = :document AND version = :version
@@ -51,7 +51,7 @@ DELETE FROM staged WHERE staged_at < :before
 -- name: version
 SELECT key, version FROM documents WHERE tenant = :tenant AND id = :id
 
--- name: collection_for_writing
+-- name: collection_to_update
 SELECT key, embedder, dimensions, next_passage FROM collections
 WHERE tenant = :tenant AND name = :name
 
@@ -60,10 +60,10 @@ INSERT INTO collections (tenant, name, embedder, dimensions, next_passage, creat
 VALUES (:tenant, :name, :embedder, :dimensions, 0, :now)
 RETURNING key
 
--- name: count_passages
+-- name: advance_next_passage
 UPDATE collections SET next_passage = next_passage + :passages WHERE key = :collection
 
--- name: put_document
+-- name: upsert_document
 INSERT INTO documents (tenant, id, collection, name, title, format, language, sha256, size,
                        metadata, version, passages, created_at, updated_at)
 VALUES (:tenant, :id, :collection, :name, :title, :format, :language, :sha256, :size,
@@ -74,65 +74,65 @@ ON CONFLICT (tenant, id) DO UPDATE SET
   version = excluded.version, passages = excluded.passages, updated_at = excluded.updated_at
 RETURNING key
 
--- name: put_passages
--- Every word gets the collection's number before it.
+-- name: insert_passages
+-- Prefix every word with the key of the collection.
 INSERT INTO passages (key, document, ordinal, text, starts, ends, page, headings, words)
 SELECT :first + ordinal, :key, ordinal, text, starts, ends, page, headings,
        ltrim(replace(' ' || words, ' ', ' ' || :collection || '.'))
 FROM staged WHERE tenant = :tenant AND document = :document AND version = :version
 ORDER BY ordinal
 
--- name: put_words
+-- name: insert_words
 INSERT INTO word_index (rowid, words) SELECT key, words FROM passages WHERE document = :key
 
--- name: put_vectors
+-- name: insert_vectors
 INSERT INTO vectors (passage, document, vector)
 SELECT :first + ordinal, :key, vector
 FROM staged
 WHERE tenant = :tenant AND document = :document AND version = :version AND vector IS NOT NULL
 ORDER BY ordinal
 
--- name: put_signs
+-- name: insert_signs
 INSERT INTO signs (passage, document, signs)
 SELECT :first + ordinal, :key, signs
 FROM staged
 WHERE tenant = :tenant AND document = :document AND version = :version AND vector IS NOT NULL
 ORDER BY ordinal
 
--- name: forget_words
+-- name: delete_words
 DELETE FROM word_index WHERE rowid IN (SELECT key FROM passages WHERE document = :key)
 
--- name: forget_vectors
+-- name: delete_vectors
 DELETE FROM vectors WHERE passage IN (SELECT key FROM passages WHERE document = :key)
 
--- name: forget_signs
+-- name: delete_signs
 DELETE FROM signs WHERE passage IN (SELECT key FROM passages WHERE document = :key)
 
--- name: forget_passages
+-- name: delete_passages
 DELETE FROM passages WHERE document = :key
 
--- name: forget_document
+-- name: delete_document
 DELETE FROM documents WHERE key = :key RETURNING collection
 
--- name: forget_empty_collection
+-- name: delete_empty_collection
 DELETE FROM collections
 WHERE key = :collection AND NOT EXISTS (SELECT 1 FROM documents WHERE collection = :collection)
 
--- name: describe
+-- name: update_metadata
 UPDATE documents SET metadata = :metadata WHERE tenant = :tenant AND id = :id RETURNING key
 
 -- name: matching
--- The documents of a collection whose metadata have all that a filter asks for.
+-- Documents of a collection whose metadata has everything in the filter.
 SELECT d.key, d.passages FROM documents d
 WHERE d.collection = :collection AND NOT EXISTS (
   SELECT 1 FROM json_each(:filter) wanted WHERE NOT EXISTS (
     SELECT 1 FROM json_each(d.metadata) has
     WHERE has.key = wanted.key AND has.value = wanted.value))
 
--- name: how_many_have
+-- name: word_counts
 SELECT term, doc FROM word_counts WHERE term IN (SELECT value FROM json_each(:words))
 
--- name: by_words
+-- name: search_words
 SELECT best.rowid, p.words
 FROM (SELECT w.rowid, w.rank FROM word_index w
       WHERE w.words MATCH :match
@@ -142,19 +142,19 @@ FROM (SELECT w.rowid, w.rank FROM word_index w
 JOIN passages p ON p.key = best.rowid
 ORDER BY best.rank, best.rowid
 
--- name: by_vectors
+-- name: search_vectors
 SELECT passage FROM vectors
 WHERE passage BETWEEN :first AND :last
   AND (:among IS NULL OR document IN (SELECT value FROM json_each(:among)))
 ORDER BY vec_distance_cosine(vector, :vector), passage LIMIT :depth
 
--- name: by_signs
+-- name: search_signs
 SELECT passage FROM signs
 WHERE passage BETWEEN :first AND :last
   AND (:among IS NULL OR document IN (SELECT value FROM json_each(:among)))
 ORDER BY vec_distance_hamming(vec_bit(signs), vec_bit(:signs)), passage LIMIT :depth
 
--- name: by_vectors_near
+-- name: search_shortlist
 SELECT passage FROM vectors
 WHERE passage IN (SELECT value FROM json_each(:near))
 ORDER BY vec_distance_cosine(vector, :vector), passage LIMIT :depth

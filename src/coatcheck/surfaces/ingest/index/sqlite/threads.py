@@ -1,7 +1,7 @@
-"""SQLite off the loop: a thread that writes and a few that read, each with its own connection.
+"""Run SQLite off the event loop: one writer thread and a few readers, each with its own connection.
 
-A transaction is a function of a connection. A read sees one state of the file from its beginning
-to its end, whatever is committed meanwhile.
+A transaction is a function of a connection. A read transaction sees one snapshot of the database,
+whatever is committed meanwhile.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ ERASE_TIMEOUT_MS = 1_000
 
 
 class Threads:
-    """Some threads with a connection each."""
+    """A pool of threads with a connection each."""
 
     def __init__(self, path: Path, count: int, *, read_only: bool) -> None:
         self._path = path
         self._read_only = read_only
         self._own = threading.local()
-        self._opened: list[apsw.Connection] = []
+        self._resources: list[apsw.Connection] = []
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="coatcheck-search")
 
     async def run(self, transaction: Transaction[T]) -> T:
-        """Run a transaction to its end, also when nobody waits for it any more."""
+        """Run a transaction to its end, even if the caller is cancelled."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, self._run, transaction)
 
@@ -48,9 +48,9 @@ class Threads:
         await loop.run_in_executor(self._pool, self._erase)
 
     def close(self) -> None:
-        """Wait for what is under way, and close the connections."""
+        """Wait for running transactions and close the connections."""
         self._pool.shutdown()
-        for connection in self._opened:
+        for connection in self._resources:
             connection.close()
 
     def _run(self, transaction: Transaction[T]) -> T:
@@ -58,7 +58,7 @@ class Threads:
             connection = self._connection()
             connection.execute("BEGIN" if self._read_only else "BEGIN IMMEDIATE")
             try:
-                answer = transaction(connection)
+                result = transaction(connection)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -66,7 +66,7 @@ class Threads:
                 raise
         except apsw.Error as error:
             raise translate(error) from error
-        return answer
+        return result
 
     def _erase(self) -> None:
         connection = self._connection()
@@ -74,7 +74,7 @@ class Threads:
             connection.set_busy_timeout(ERASE_TIMEOUT_MS)
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.Error:
-            return  # what was to be done is committed; trouble with the disk shows with the next
+            return  # the deletion is committed; a disk error shows up in the next transaction
         finally:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
 
@@ -83,5 +83,5 @@ class Threads:
         if connection is None:
             connection = connect(self._path, read_only=self._read_only)
             self._own.connection = connection
-            self._opened.append(connection)
+            self._resources.append(connection)
         return connection

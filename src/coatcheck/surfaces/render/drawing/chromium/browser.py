@@ -1,8 +1,8 @@
-"""One Chromium, from its start to its end, below the sandbox's supervisor.
+"""One Chromium process under the sandbox's supervisor, from start to end.
 
-A thread starts the supervisor and waits for it, as long as it lives: the kernel tells the
-supervisor when that thread is gone, which it is when our process is, and the supervisor then ends
-the browser and removes its profile. Where we end it ourselves, the thread removes the profile.
+A thread starts the supervisor and waits for it. The kernel signals the supervisor when that thread
+is gone, which happens when our process dies; the supervisor then ends the browser and deletes its
+profile. If we end the browser ourselves, the thread deletes the profile.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ from coatcheck.sandbox import (
 )
 from coatcheck.surfaces.render.drawing.chromium.pipe import Pipe
 
-# A process of the browser's may have this much writable memory (RLIMIT_DATA). A page with nothing
-# in it has 0.7 GB of it, most of it never touched.
+# Writable memory of one browser process (RLIMIT_DATA). An empty page reserves 0.7 GB, most of it
+# never touched.
 _DATA_BYTES = 2 * 1024 * 1024 * 1024
-# What scripts may hold: Mermaid with a diagram of thousands of nodes needs a tenth of it.
+# The JavaScript heap: Mermaid with a diagram of thousands of nodes needs a tenth of it.
 _HEAP_MB = 768
-# The sandbox counts what is reserved, and Chromium reserves terabytes that it never touches. So the
-# two limits above are those that hold.
+# The sandbox counts reserved memory, and Chromium reserves terabytes that it never touches. The two
+# limits above are the effective ones.
 _RESERVED_BYTES = 1 << 50
-# The supervisor ends it after this long; `engine.py` has let it go long before.
-LONGEST_LIFE_S = 7200.0
+# The supervisor ends the browser after this time; `engine.py` replaces it long before.
+MAX_LIFETIME_S = 7200.0
 _LIMITS = SandboxLimits(
-    seconds=LONGEST_LIFE_S,
+    seconds=MAX_LIFETIME_S,
     memory_bytes=_RESERVED_BYTES,
     processes=32,
     file_bytes=64 * 1024 * 1024,
     disk_bytes=1024 * 1024 * 1024,  # shared memory between its processes is in files
 )
 
-# The protocol is spoken on descriptors 3 and 4; the supervisor hands on 0 and 1.
+# The protocol uses descriptors 3 and 4; the supervisor passes on 0 and 1.
 _START = 'ulimit -d "$1" && shift && exec "$@" 3<&0 4>&1 </dev/null >/dev/null'
 
 _FLAGS = (
     "--headless",
     "--no-sandbox",
     "--remote-debugging-pipe",
-    "--disable-dev-shm-usage",  # shared memory is made in the profile, the only place to write to
+    "--disable-dev-shm-usage",  # shared memory goes to the profile, the only writable folder
     "--disable-gpu",
     "--in-process-gpu",
     "--no-zygote",
@@ -73,7 +73,7 @@ _FLAGS = (
     "--log-level=3",
     "--hide-scrollbars",
     "--window-size=1216,800",  # a gantt diagram is as wide as its page: 1,200
-    "--font-render-hinting=none",  # labels are as wide as they are drawn at any size
+    "--font-render-hinting=none",  # the width of a label does not depend on the scale
     "--force-color-profile=srgb",
     "--host-resolver-rules=MAP * ~NOTFOUND",
     f"--js-flags=--max-old-space-size={_HEAP_MB}",
@@ -82,19 +82,19 @@ _FLAGS = (
 
 
 class Browser:
-    """A browser that has been started; it may not be ready yet."""
+    """A started browser; it may not be ready yet."""
 
     def __init__(self, program: str) -> None:
         self.started = time.monotonic()
-        # Short: the browser binds a socket below it, whose path may have 107 bytes.
+        # Short: the browser binds a socket in it, and a socket path has at most 107 bytes.
         self.folder = Path(tempfile.mkdtemp(prefix="c-"))
-        self._last_words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `_keep`
-        begun: SimpleQueue[subprocess.Popen[bytes] | Exception] = SimpleQueue()
-        self._payload_store = threading.Thread(
-            target=self._keep, args=(program, begun), name="coatcheck-chromium", daemon=True
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `_supervise`
+        started: SimpleQueue[subprocess.Popen[bytes] | Exception] = SimpleQueue()
+        self._thread = threading.Thread(
+            target=self._supervise, args=(program, started), name="coatcheck-chromium", daemon=True
         )
-        self._payload_store.start()
-        process = begun.get()
+        self._thread.start()
+        process = started.get()
         if isinstance(process, Exception):
             raise process
         self.process = process
@@ -104,42 +104,44 @@ class Browser:
 
     @property
     def age_s(self) -> float:
-        """For how long it has been there."""
+        """The time since it was started."""
         return time.monotonic() - self.started
 
     def resident_bytes(self) -> int:
-        """Return what all of its processes hold, each for itself."""
-        return sum(map(_resident, _family(self.process.pid)))
+        """Return the private memory of all its processes."""
+        return sum(map(_resident, _descendants(self.process.pid)))
 
     def end(self) -> None:
-        """Have it end; `wait` tells when it has."""
+        """Terminate the browser; `wait` returns when it has ended."""
         self.pipe.close()
         self.process.terminate()  # the supervisor, which ends all of them
 
     def wait(self) -> str:
-        """Wait until nothing of it is left; return its last words."""
-        self._payload_store.join()
-        return self.said
+        """Wait until the browser has ended; return its error output."""
+        self._thread.join()
+        return self.error_output
 
-    def _keep(self, program: str, begun: SimpleQueue[subprocess.Popen[bytes] | Exception]) -> None:
-        self.said = ""
+    def _supervise(
+        self, program: str, started: SimpleQueue[subprocess.Popen[bytes] | Exception]
+    ) -> None:
+        self.error_output = ""
         try:
             confined = _confined(program, self.folder)
-            with self._last_words as words:
+            with self._stderr as stderr:
                 process = subprocess.Popen(  # noqa: S603
                     confined.argv,
                     **confined.options,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=words,
+                    stderr=stderr,
                 )
-                begun.put(process)
+                started.put(process)
                 if process.wait() < 0:
-                    _end_strays(self.folder)
-                words.seek(0)
-                self.said = words.read(4096).decode(errors="replace").strip()
-        except Exception as error:  # noqa: BLE001 - whoever asked for a browser is told
-            begun.put(error)
+                    _kill_strays(self.folder)
+                stderr.seek(0)
+                self.error_output = stderr.read(4096).decode(errors="replace").strip()
+        except Exception as error:  # noqa: BLE001 - raised in the constructor
+            started.put(error)
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -148,7 +150,7 @@ def _confined(program: str, folder: Path) -> ConfinedCommand:
     command = [program, *_FLAGS, f"--user-data-dir={folder}"]
     return confine(
         ["/bin/sh", "-c", _START, "sh", str(_DATA_BYTES // 1024), *command],
-        # Its resources lie beside it.
+        # Its resources are next to the program.
         access=SandboxAccess(read=(Path(program).resolve().parent,), write=(folder,)),
         limits=_LIMITS,
         folder=folder,
@@ -157,11 +159,11 @@ def _confined(program: str, folder: Path) -> ConfinedCommand:
     )
 
 
-def _end_strays(folder: Path) -> None:
+def _kill_strays(folder: Path) -> None:
     """Kill browser processes that a killed supervisor left behind.
 
-    Some of a browser's processes outlive the browser. Their command line names the profile, which
-    no other process uses.
+    Some of a browser's processes outlive it. Their command line names the profile, which no other
+    process uses.
     """
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -169,19 +171,19 @@ def _end_strays(folder: Path) -> None:
                 os.kill(int(process.name), signal.SIGKILL)
 
 
-def _family(pid: int) -> Iterator[int]:
+def _descendants(pid: int) -> Iterator[int]:
     yield pid
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(OSError):
                 for child in (task / "children").read_text().split():
-                    yield from _family(int(child))
+                    yield from _descendants(int(child))
 
 
 def _resident(pid: int) -> int:
     try:
         fields = Path(f"/proc/{pid}/statm").read_text().split()
-        # Without what is mapped from files: they all share that.
+        # Without file mappings, which they share.
         return (int(fields[1]) - int(fields[2])) * resource.getpagesize()
     except (OSError, IndexError):
         return 0

@@ -1,4 +1,4 @@
-"""The engine: a browser that is started when it is needed and let go when it should be."""
+"""The Chromium engine: starts a browser on demand and replaces it when necessary."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from coatcheck.surfaces.render.drawing.chromium.page import (
     face_of,
     formula_fonts,
 )
-from coatcheck.surfaces.render.drawing.chromium.pipe import BrowserGone, TooLate
-from coatcheck.surfaces.render.drawing.chromium.source_location import mistake_in
+from coatcheck.surfaces.render.drawing.chromium.pipe import BrowserGone, DeadlineExceeded
+from coatcheck.surfaces.render.drawing.chromium.source_location import locate_error
 from coatcheck.surfaces.render.drawing.errors import DrawingError, EngineMissing
 from coatcheck.surfaces.render.drawing.fonts import font_files
-from coatcheck.surfaces.render.drawing.mermaid import refuse_products, with_margin
+from coatcheck.surfaces.render.drawing.mermaid import check_edge_products, with_margin
 from coatcheck.surfaces.render.drawing.picture import DetectedEngine, Format, Output, Picture
 from coatcheck.surfaces.render.drawing.raster import to_png
-from coatcheck.surfaces.render.drawing.sanitize import inert
+from coatcheck.surfaces.render.drawing.sanitize import sanitize_svg
 
 PROGRAM = "COATCHECK_RENDER_CHROMIUM"
-# The one without windows needs half the memory of the others, and half their time to start.
+# The headless shell needs half the memory and half the start time of the others.
 PROGRAMS = (
     "chromium-headless-shell",
     "chrome-headless-shell",
@@ -38,31 +38,31 @@ PROGRAMS = (
     "chromium-browser",
     "google-chrome",
 )
-# A script of Debian's that reads configuration, and what it starts.
+# Debian's wrapper script reads configuration; start its target instead.
 _SCRIPTS = {"/usr/bin/chromium": "/usr/lib/chromium/chromium"}
 
-LONGEST_DRAWING_S = 20.0
-# A busy machine starts one in seconds.
-LONGEST_START_S = 60.0
-# A browser is let go after so many diagrams, so long, or when it holds so much; each is far above
-# what it comes to unless something is wrong, and far below what would hurt.
-MOST_DIAGRAMS = 1000
-OLDEST_S = 3600.0
-LARGEST_BYTES = 1024 * 1024 * 1024
+DRAW_TIMEOUT_S = 20.0
+# A busy machine takes seconds to start one.
+START_TIMEOUT_S = 60.0
+# A browser is replaced after this many diagrams, this time, or above this memory. Each limit is far
+# above normal use and far below anything harmful.
+MAX_DIAGRAMS = 1000
+MAX_AGE_S = 3600.0
+MAX_BYTES = 1024 * 1024 * 1024
 
 _VERSION = re.compile(r'version:"(11\.\d+\.\d+)"')
 _NO_PROGRAM = (
     f"Chromium (Debian: apt-get install chromium-headless-shell), or its path in {PROGRAM}"
 )
-_NO_PARTS = "Mermaid from npm, which a wheel of Coatcheck has in it; here: make setup"
-_NO_WALL = (
-    "a sandbox: a browser is only started where it can be kept from files and the network "
+_NO_PARTS = "Mermaid from npm, which Coatcheck's wheel includes; in a checkout, run make setup"
+_NO_SANDBOX = (
+    "a sandbox: a browser only starts if the sandbox blocks files and the network "
     "(Linux 6.7 or newer with the package sandlock, or the program bwrap)"
 )
 
 
 class ChromiumEngine:
-    """Draws Mermaid by Mermaid itself."""
+    """Draws Mermaid with Mermaid itself."""
 
     name = "chromium"
     formats = frozenset({Format.MERMAID})
@@ -75,18 +75,18 @@ class ChromiumEngine:
 
     def draw(self, source: str, format: Format, output: Output) -> Picture:  # noqa: A002, ARG002
         """Draw one diagram."""
-        refuse_products(source)
+        check_edge_products(source)
         with self._lock:
-            drawn = self._in_browser(source, output)
-        if drawn.mistake is not None:
-            raise mistake_in(source, drawn.mistake)
-        svg, fonts = with_margin(drawn.svg), _fonts_of(drawn)
+            result = self._draw_in_browser(source, output)
+        if result.error is not None:
+            raise locate_error(source, result.error)
+        svg, fonts = with_margin(result.svg), _fonts_of(result)
         if output is Output.PNG:
-            return Picture(to_png(inert(svg), fonts), output.content_type)
-        return Picture(inert(_with_fonts(svg, fonts)).encode(), output.content_type)
+            return Picture(to_png(sanitize_svg(svg), fonts), output.content_type)
+        return Picture(sanitize_svg(_embed_fonts(svg, fonts)).encode(), output.content_type)
 
     def in_force(self) -> tuple[DetectedEngine, ...]:
-        """Say whether it can draw here."""
+        """Report whether Chromium can draw on this machine."""
         missing = _missing()
         note = ""
         if not missing:
@@ -95,44 +95,44 @@ class ChromiumEngine:
         return (DetectedEngine(self.name, Format.MERMAID, _version(), missing, note),)
 
     def close(self) -> None:
-        """End the browser, if there is one, and wait until nothing of it is left."""
+        """Stop the browser, if there is one, and wait until it has ended."""
         with self._lock:
-            browser = self._let_go()
+            browser = self._stop_browser()
         if browser is not None:
             browser.wait()
 
-    def _in_browser(self, source: str, output: Output) -> PageResult:
-        page = self._page_to_draw_on()
-        was_there = self._drawn > 0
+    def _draw_in_browser(self, source: str, output: Output) -> PageResult:
+        page = self._ready_page()
+        was_used = self._drawn > 0
         try:
-            deadline = time.monotonic() + LONGEST_DRAWING_S
-            drawn = page.draw(source, deadline, without_sheet=output is Output.PNG)
-        except TooLate:
-            self._let_go()
+            deadline = time.monotonic() + DRAW_TIMEOUT_S
+            result = page.draw(source, deadline, inline_styles=output is Output.PNG)
+        except DeadlineExceeded:
+            self._stop_browser()
             raise DrawingError(
-                f"the diagram takes longer than {LONGEST_DRAWING_S:g} s to lay out"
+                f"the diagram takes longer than {DRAW_TIMEOUT_S:g} s to lay out"
             ) from None
         except BrowserGone:
-            self._let_go()
-            if was_there:
-                # It may have died of another's: this one gets a browser that is new.
-                return self._in_browser(source, output)
-            raise DrawingError("the diagram takes more memory than there is for it") from None
+            self._stop_browser()
+            if was_used:
+                # An earlier diagram may have crashed it: retry once with a new browser.
+                return self._draw_in_browser(source, output)
+            raise DrawingError("the diagram exceeds the memory limit") from None
         except BaseException:
-            self._let_go()
+            self._stop_browser()
             raise
         self._drawn += 1
-        return drawn
+        return result
 
-    def _page_to_draw_on(self) -> BrowserPage:
+    def _ready_page(self) -> BrowserPage:
         browser = self._browser
         if browser is not None and (
             browser.process.poll() is not None
-            or browser.age_s > OLDEST_S
-            or self._drawn >= MOST_DIAGRAMS
-            or browser.resident_bytes() > LARGEST_BYTES
+            or browser.age_s > MAX_AGE_S
+            or self._drawn >= MAX_DIAGRAMS
+            or browser.resident_bytes() > MAX_BYTES
         ):
-            self._let_go()
+            self._stop_browser()
         if self._page is None:
             self._page = self._start()
         return self._page
@@ -142,16 +142,16 @@ class ChromiumEngine:
             raise EngineMissing(f"Mermaid in Chromium needs {missing}")
         self._browser = Browser(_program())
         try:
-            return BrowserPage(self._browser.pipe, time.monotonic() + LONGEST_START_S)
-        except (BrowserGone, TooLate) as error:
-            browser = self._let_go()
-            said = browser.wait() if browser is not None else ""
-            raise EngineMissing(f"Chromium could not be started: {said or error}") from error
+            return BrowserPage(self._browser.pipe, time.monotonic() + START_TIMEOUT_S)
+        except (BrowserGone, DeadlineExceeded) as error:
+            browser = self._stop_browser()
+            stderr = browser.wait() if browser is not None else ""
+            raise EngineMissing(f"Chromium could not be started: {stderr or error}") from error
         except BaseException:
-            self._let_go()
+            self._stop_browser()
             raise
 
-    def _let_go(self) -> Browser | None:
+    def _stop_browser(self) -> Browser | None:
         browser, self._browser, self._page, self._drawn = self._browser, None, None, 0
         if browser is not None:
             browser.end()
@@ -159,7 +159,7 @@ class ChromiumEngine:
 
 
 def _missing() -> str:
-    """Return what has to be there for it to draw, and is not."""
+    """Return the missing requirement, or an empty text."""
     if not MERMAID.is_file() or not FORMULA_STYLE.is_file():
         return _NO_PARTS
     if not _program():
@@ -169,18 +169,18 @@ def _missing() -> str:
         font_files()
     except EngineMissing as error:
         return str(error)
-    return _NO_WALL if detect_sandbox().backend is SandboxBackend.RLIMITS else ""
+    return _NO_SANDBOX if detect_sandbox().backend is SandboxBackend.RLIMITS else ""
 
 
 def _program() -> str:
-    """Return the browser's program; nothing where there is none."""
+    """Return the path of the browser, or an empty text."""
     named = os.environ.get(PROGRAM, "").strip()
     found = next(filter(None, map(shutil.which, (named,) if named else PROGRAMS)), "")
     return shutil.which(_SCRIPTS.get(found, found)) or found
 
 
 def _version() -> str | None:
-    """Return which Mermaid it is."""
+    """Return the version of Mermaid."""
     try:
         found = _VERSION.search(MERMAID.read_text())
     except OSError:
@@ -188,15 +188,16 @@ def _version() -> str | None:
     return f"with Mermaid {found[1]}" if found else None
 
 
-def _fonts_of(drawn: PageResult) -> tuple[Path, ...]:
-    """Return the files that the formulas of a diagram are set in, and no other: what draws PNGs
-    cannot tell those of one family from each other.
+def _fonts_of(result: PageResult) -> tuple[Path, ...]:
+    """Return the font files that the formulas of a diagram use, and no others.
+
+    resvg cannot tell the files of one family apart.
     """
-    return tuple(path for path in formula_fonts() if face_of(path) in drawn.faces)
+    return tuple(path for path in formula_fonts() if face_of(path) in result.faces)
 
 
-def _with_fonts(svg: str, fonts: tuple[Path, ...]) -> str:
-    """Return an SVG that has the fonts of its formulas in it: nobody else has them."""
+def _embed_fonts(svg: str, fonts: tuple[Path, ...]) -> str:
+    """Embed the fonts of the formulas in an SVG, because no viewer has them."""
     rules = []
     for path in fonts:
         family, weight, slant = face_of(path)

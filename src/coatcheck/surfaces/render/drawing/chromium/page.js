@@ -1,19 +1,18 @@
-// What `page.py` calls in the page, beside Mermaid. The page is opened for this and shows nothing.
+// Functions that `page.py` calls in the page, next to Mermaid. The page is never shown.
 //
-// Mermaid writes labels as HTML inside of the SVG. HTML is not for pictures that anybody may look
-// at, so each label is written as SVG text, at the very places where the browser has laid its
-// letters out: line by line, with the font, the size and the colour that it has there. Formulas are
-// HTML like any other label: letters in fonts of their own, lines that are borders, and roots and
-// braces that are SVG already.
+// Mermaid writes labels as HTML inside the SVG, which the sanitizer would drop. So each label is
+// converted to SVG text at the positions where the browser laid out its letters: line by line, with
+// the computed font, size and color. Formulas are HTML like any other label: letters in their own
+// fonts, lines that are borders, and roots and braces that are already SVG.
 //
-// What draws PNGs knows little of style sheets. For it, each element is given the style that the
-// browser has found for it.
+// resvg, which draws PNGs, supports few style sheet features. For it, each element gets its
+// computed style as an attribute.
 "use strict";
 
 globalThis.coatcheck = (() => {
   const SVG = "http://www.w3.org/2000/svg";
-  const pen = document.createElement("canvas").getContext("2d");
-  const LOOKS = [
+  const canvas = document.createElement("canvas").getContext("2d");
+  const STYLE_PROPERTIES = [
     "display", "visibility", "opacity", "fill", "fill-opacity", "fill-rule", "stroke",
     "stroke-opacity", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin",
     "marker-start", "marker-mid", "marker-end", "stop-color", "stop-opacity", "filter",
@@ -33,8 +32,8 @@ globalThis.coatcheck = (() => {
     mermaid.initialize(settings);
   }
 
-  async function draw(source, withoutSheet) {
-    seedChance();
+  async function draw(source, withInlineStyles) {
+    seedRandom();
     try {
       const { svg } = await mermaid.render("diagram", source);
       const holder = document.createElement("div");
@@ -43,20 +42,20 @@ globalThis.coatcheck = (() => {
       const root = holder.querySelector("svg");
       const faces = new Map();
       for (const label of root.querySelectorAll("foreignObject")) {
-        const stands = label.parentElement.localName === "switch" ? label.parentElement : label;
-        stands.replaceWith(asShapes(label, faces));
+        const outer = label.parentElement.localName === "switch" ? label.parentElement : label;
+        outer.replaceWith(labelToSvg(label, faces));
       }
-      if (withoutSheet) bringHome(root);
+      if (withInlineStyles) inlineStyles(root);
       return { svg: new XMLSerializer().serializeToString(root), faces: [...faces.values()] };
     } catch (error) {
-      return { mistake: describe(error) };
+      return { error: describeError(error) };
     } finally {
       document.body.replaceChildren();
     }
   }
 
-  // Some layouts begin at random. The same source is to give the same picture.
-  function seedChance() {
+  // Some layouts start from random positions. The same source must yield the same picture.
+  function seedRandom() {
     let state = 42;
     Math.random = () => {
       state = (state + 0x6d2b79f5) | 0;
@@ -66,13 +65,13 @@ globalThis.coatcheck = (() => {
     };
   }
 
-  function bringHome(root) {
+  function inlineStyles(root) {
     const found = [root, ...root.querySelectorAll("*")].map((element) => {
-      const look = getComputedStyle(element);
-      const style = LOOKS.map((name) => [name, look.getPropertyValue(name)])
+      const computed = getComputedStyle(element);
+      const style = STYLE_PROPERTIES.map((name) => [name, computed.getPropertyValue(name)])
         .filter(([name, value]) => value !== "none" || name === "fill" || name === "display")
         .map(([name, value]) => `${name.replace("-line", "")}:${value}`);
-      return [element, style.join(";"), turned(element, look)];
+      return [element, style.join(";"), styleTransform(element, computed)];
     });
     for (const [element, style, transform] of found) {
       element.setAttribute("style", style);
@@ -83,48 +82,51 @@ globalThis.coatcheck = (() => {
     for (const sheet of root.querySelectorAll("style")) sheet.remove();
   }
 
-  // A style sheet may turn an element, too, which is then said in its attribute.
-  function turned(element, look) {
-    if (element.hasAttribute("transform") || look.transform === "none") return null;
-    const [x, y] = look.transformOrigin.split(" ").map(parseFloat);
-    return `translate(${x} ${y}) ${look.transform} translate(${-x} ${-y})`;
+  // A transform from a style sheet becomes an attribute.
+  function styleTransform(element, computed) {
+    if (element.hasAttribute("transform") || computed.transform === "none") return null;
+    const [x, y] = computed.transformOrigin.split(" ").map(parseFloat);
+    return `translate(${x} ${y}) ${computed.transform} translate(${-x} ${-y})`;
   }
 
-  // Each of Mermaid's parsers tells in its own way where a mistake is.
-  function describe(error) {
+  // Each of Mermaid's parsers reports positions in its own way.
+  function describeError(error) {
     const found = error?.result;
     const lexer = found?.lexerErrors?.[0];
     const token = found?.parserErrors?.[0]?.token;
-    // Not the place of what is wrong, but of what was read before it: in its line, its end.
-    const place = error?.hash?.loc;
-    const before = place?.first_line === place?.last_line ? place?.last_column : place.first_column;
-    const known = (number) => (Number.isFinite(number) ? number : null);
+    // The position of the text before the error: on one line, its end.
+    const location = error?.hash?.loc;
+    const onOneLine = location?.first_line === location?.last_line;
+    const before = onOneLine ? location?.last_column : location.first_column;
+    const finiteOrNull = (number) => (Number.isFinite(number) ? number : null);
     return {
       kind: String(error?.name ?? ""),
       reason: String(found ? (lexer ?? found.parserErrors[0]).message : error?.message ?? error),
       token: String(error?.hash?.text ?? ""),
-      line: known(lexer?.line ?? token?.startLine ?? place?.first_line ?? error?.mark?.line),
-      column: known(lexer?.column ?? token?.startColumn ?? error?.mark?.column),
-      behind: known(before),
+      line: finiteOrNull(
+        lexer?.line ?? token?.startLine ?? location?.first_line ?? error?.mark?.line,
+      ),
+      column: finiteOrNull(lexer?.column ?? token?.startColumn ?? error?.mark?.column),
+      preceding_end: finiteOrNull(before),
     };
   }
 
-  function asShapes(label, faces) {
-    const group = make("g", { class: label.getAttribute("class") ?? "" });
+  function labelToSvg(label, faces) {
+    const group = createSvg("g", { class: label.getAttribute("class") ?? "" });
     if (label.hasAttribute("transform")) {
       group.setAttribute("transform", label.getAttribute("transform"));
     }
     const matrix = label.getScreenCTM();
-    const text = make("text", {});
+    const text = createSvg("text", {});
     const space = { inverse: matrix.inverse(), scale: Math.hypot(matrix.a, matrix.b) || 1 };
     const walk = document.createTreeWalker(label, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT, {
-      acceptNode: (node) => isLeftOut(node) ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT,
+      acceptNode: (node) => isHidden(node) ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT,
     });
     for (let node = walk.nextNode(); node; node = walk.nextNode()) {
       if (node.nodeType === Node.TEXT_NODE) {
-        text.append(...lines(node, space, faces));
+        text.append(...textLines(node, space, faces));
       } else if (node.namespaceURI === SVG) {
-        if (node.localName === "svg") group.append(drawnPart(node, space));
+        if (node.localName === "svg") group.append(clippedSvg(node, space));
       } else {
         group.append(...box(node, space));
       }
@@ -133,37 +135,37 @@ globalThis.coatcheck = (() => {
     return group;
   }
 
-  // Formulas are there twice: as they look, and for those who listen.
-  function isLeftOut(node) {
+  // Formulas exist twice: visually, and as MathML for screen readers.
+  function isHidden(node) {
     return node.nodeType === Node.ELEMENT_NODE && node.classList.contains("katex-mathml");
   }
 
-  function lines(node, space, faces) {
+  function textLines(node, space, faces) {
     if (!/[^\s\u200b]/.test(node.data)) return [];
-    const look = getComputedStyle(node.parentElement);
-    pen.font = `${look.fontStyle} ${look.fontWeight} ${look.fontSize} ${look.fontFamily}`;
-    const { fontBoundingBoxAscent: above, fontBoundingBoxDescent: below } = pen.measureText("x");
+    const computed = getComputedStyle(node.parentElement);
+    const { fontFamily: family, fontSize: size, fontStyle: slant, fontWeight: weight } = computed;
+    canvas.font = `${slant} ${weight} ${size} ${family}`;
+    const { fontBoundingBoxAscent: above, fontBoundingBoxDescent: below } = canvas.measureText("x");
     const style = [
-      `fill:${look.color}`, "stroke:none", `font-family:${look.fontFamily}`,
-      `font-size:${look.fontSize}`, `font-weight:${look.fontWeight}`,
-      `font-style:${look.fontStyle}`, "text-anchor:middle", "dominant-baseline:auto",
+      `fill:${computed.color}`, "stroke:none", `font-family:${family}`, `font-size:${size}`,
+      `font-weight:${weight}`, `font-style:${slant}`, "text-anchor:middle",
+      "dominant-baseline:auto",
     ];
-    if (look.textDecorationLine !== "none") {
-      style.push(`text-decoration:${look.textDecorationLine}`);
+    if (computed.textDecorationLine !== "none") {
+      style.push(`text-decoration:${computed.textDecorationLine}`);
     }
-    const face = { family: look.fontFamily, weight: look.fontWeight, slant: look.fontStyle };
-    faces.set(pen.font, face);
-    return fragments(node).map(({ words, rectangle }) => {
-      const middle = centre(rectangle, space);
-      const part = make("tspan", {
-        x: short(middle.x), y: short(middle.y + (above - below) / 2), style: style.join(";"),
+    faces.set(canvas.font, { family, weight, slant });
+    return fragments(node).map(({ text, rectangle }) => {
+      const middle = center(rectangle, space);
+      const part = createSvg("tspan", {
+        x: round(middle.x), y: round(middle.y + (above - below) / 2), style: style.join(";"),
       });
-      part.textContent = words;
+      part.textContent = text;
       return part;
     });
   }
 
-  // The lines that a text is broken into, each with its place.
+  // Split a text into its rendered lines, each with its rectangle.
   function fragments(node) {
     const found = [];
     const range = document.createRange();
@@ -196,79 +198,79 @@ globalThis.coatcheck = (() => {
     range.setStart(node, first);
     range.setEnd(node, last);
     const rectangle = range.getBoundingClientRect();
-    const words = node.data.slice(first, last).replace(/\s+/g, " ");
-    if (words && rectangle.width) found.push({ words, rectangle });
+    const text = node.data.slice(first, last).replace(/\s+/g, " ");
+    if (text && rectangle.width) found.push({ text, rectangle });
   }
 
-  // What is painted behind a part of a label, and the lines around it.
+  // Return the background and the borders of an element.
   function box(element, space) {
-    const look = getComputedStyle(element);
+    const computed = getComputedStyle(element);
     const shapes = [];
-    const paint = (rectangle, colour) => {
-      if (rectangle.width > 0 && rectangle.height > 0 && !/^rgba\(.*, 0\)$/.test(colour)) {
-        shapes.push(rectangleOf(rectangle, space, `fill:${colour};stroke:none`));
+    const paint = (rectangle, color) => {
+      if (rectangle.width > 0 && rectangle.height > 0 && !/^rgba\(.*, 0\)$/.test(color)) {
+        shapes.push(rectangleOf(rectangle, space, `fill:${color};stroke:none`));
       }
     };
     for (const { x, y, width, height } of element.getClientRects()) {
-      paint({ x, y, width, height }, look.backgroundColor);
-      const top = edge(look, "Top", space);
-      const bottom = edge(look, "Bottom", space);
-      const left = edge(look, "Left", space);
-      const right = edge(look, "Right", space);
-      paint({ x, y, width, height: top }, look.borderTopColor);
-      paint({ x, y: y + height - bottom, width, height: bottom }, look.borderBottomColor);
-      paint({ x, y, width: left, height }, look.borderLeftColor);
-      paint({ x: x + width - right, y, width: right, height }, look.borderRightColor);
+      paint({ x, y, width, height }, computed.backgroundColor);
+      const top = edge(computed, "Top", space);
+      const bottom = edge(computed, "Bottom", space);
+      const left = edge(computed, "Left", space);
+      const right = edge(computed, "Right", space);
+      paint({ x, y, width, height: top }, computed.borderTopColor);
+      paint({ x, y: y + height - bottom, width, height: bottom }, computed.borderBottomColor);
+      paint({ x, y, width: left, height }, computed.borderLeftColor);
+      paint({ x: x + width - right, y, width: right, height }, computed.borderRightColor);
     }
     return shapes;
   }
 
-  function edge(look, side, space) {
-    return look[`border${side}Style`] === "none"
-      ? 0 : parseFloat(look[`border${side}Width`]) * space.scale;
+  function edge(computed, side, space) {
+    return computed[`border${side}Style`] === "none"
+      ? 0 : parseFloat(computed[`border${side}Width`]) * space.scale;
   }
 
   function rectangleOf(rectangle, space, style) {
-    const middle = centre(rectangle, space);
+    const middle = center(rectangle, space);
     const width = rectangle.width / space.scale;
     const height = rectangle.height / space.scale;
-    return make("rect", {
-      x: short(middle.x - width / 2), y: short(middle.y - height / 2),
-      width: short(width), height: short(height), style,
+    return createSvg("rect", {
+      x: round(middle.x - width / 2), y: round(middle.y - height / 2),
+      width: round(width), height: round(height), style,
     });
   }
 
-  // Roots and braces of formulas are far wider than they are shown; what is beyond is cut off.
-  function drawnPart(element, space) {
+  // Roots and braces of formulas are far wider than their visible part; clip the rest.
+  function clippedSvg(element, space) {
     const all = element.getBoundingClientRect();
     const shown = element.closest(".hide-tail, .halfarrow-left, .halfarrow-right, .brace-left, "
       + ".brace-center, .brace-right")?.getBoundingClientRect() ?? all;
     const left = Math.max(all.left, shown.left);
     const width = Math.min(all.right, shown.right) - left;
-    const middle = centre({ x: left, y: all.y, width, height: all.height }, space);
+    const middle = center({ x: left, y: all.y, width, height: all.height }, space);
     const copy = element.cloneNode(true);
     const size = { width: width / space.scale, height: all.height / space.scale };
-    copy.setAttribute("x", short(middle.x - size.width / 2));
-    copy.setAttribute("y", short(middle.y - size.height / 2));
-    copy.setAttribute("width", short(size.width));
-    copy.setAttribute("height", short(size.height));
-    const colour = getComputedStyle(element).color;
+    copy.setAttribute("x", round(middle.x - size.width / 2));
+    copy.setAttribute("y", round(middle.y - size.height / 2));
+    copy.setAttribute("width", round(size.width));
+    copy.setAttribute("height", round(size.height));
+    const color = getComputedStyle(element).color;
     for (const path of copy.querySelectorAll("path")) {
-      path.setAttribute("style", `fill:${colour};stroke:none`);
+      path.setAttribute("style", `fill:${color};stroke:none`);
     }
     return copy;
   }
 
-  // By its middle a rectangle is found in the SVG, also where that is turned.
-  function centre({ x, y, width, height }, space) {
+  // Map the center of a rectangle to SVG coordinates, which is correct even if the SVG is rotated.
+  function center({ x, y, width, height }, space) {
     return new DOMPoint(x + width / 2, y + height / 2).matrixTransform(space.inverse);
   }
 
-  function short(number) {
+  function round(number) {
     return String(Math.round(number * 100) / 100);
   }
 
-  function make(name, attributes) {
+  function createSvg(name, attributes) {
     const element = document.createElementNS(SVG, name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
     return element;

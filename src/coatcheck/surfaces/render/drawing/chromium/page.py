@@ -1,4 +1,4 @@
-"""The page that draws: empty, without an origin, with Mermaid and our fonts in it, and offline."""
+"""The page that draws: empty, offline, without an origin, with Mermaid and our fonts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ VENDOR = Path(__file__).with_name("vendor")
 MERMAID = VENDOR / "mermaid.js"
 FORMULA_STYLE = VENDOR / "katex.css"
 
-# What we say through the pipe is not the page's, so that no policy holds for it: it needs no script
-# of its own, and gets none.
+# Code that is evaluated over the pipe is not subject to the page's policy, so the page needs no
+# scripts of its own and allows none.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
 _EMPTY = f"""<!doctype html><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
@@ -29,8 +29,8 @@ _EMPTY = f"""<!doctype html><meta charset="utf-8">
 _ADDRESS = "data:text/html;base64," + base64.b64encode(_EMPTY.encode()).decode()
 
 _FONTS = f"{FAMILY}, Arial, Helvetica, sans-serif"
-# What a source cannot change by its front matter or a directive.
-_OURS = {
+# Settings that a source cannot change in its front matter or a directive.
+_FIXED_SETTINGS = {
     "startOnLoad": False,
     "securityLevel": "strict",
     "suppressErrorRendering": True,
@@ -39,13 +39,13 @@ _OURS = {
     "deterministicIds": True,
     "deterministicIDSeed": "diagram",
     "dompurifyConfig": {},
-    # Formulas as letters that are placed, not as MathML: not every viewer of an SVG has that.
+    # Formulas as positioned letters, because not every SVG viewer supports MathML.
     "legacyMathML": True,
     "forceLegacyMathML": True,
 }
 _SETTINGS = {
-    **_OURS,
-    "secure": ["secure", *_OURS],
+    **_FIXED_SETTINGS,
+    "secure": ["secure", *_FIXED_SETTINGS],
     "theme": "default",
     "look": "classic",
     "handDrawnSeed": 1,
@@ -66,7 +66,7 @@ _STYLES = {
 
 
 class FontFile(NamedTuple):
-    """One of the files of a font."""
+    """One file of a font family."""
 
     family: str
     weight: str
@@ -74,27 +74,27 @@ class FontFile(NamedTuple):
 
 
 class MermaidError(NamedTuple):
-    """What Mermaid says is wrong with a source."""
+    """An error that Mermaid reports about a source."""
 
     kind: str  # the name of the error's class
     reason: str
-    token: str  # what it is about, where that is told
+    token: str  # the text at fault, if known
     line: int | None
-    column: int | None  # of what is wrong
-    behind: int | None  # where what comes before it ends, in that line
+    column: int | None  # of the error
+    preceding_end: int | None  # the column where the preceding text ends
 
 
 @dataclass(frozen=True)
 class PageResult:
-    """What has become of a source: a picture, or else what is wrong with it."""
+    """The result of drawing a source: a picture, or an error."""
 
     svg: str
-    faces: frozenset[FontFile]  # that its labels are set in
-    mistake: MermaidError | None
+    faces: frozenset[FontFile]  # used by its labels
+    error: MermaidError | None
 
 
 class BrowserPage:
-    """The one page of a browser."""
+    """The only page of a browser."""
 
     def __init__(self, pipe: Pipe, deadline: float) -> None:
         self._pipe = pipe
@@ -115,68 +115,70 @@ class BrowserPage:
         for part in _program():
             self._evaluate(part, deadline)
 
-    def draw(self, source: str, deadline: float, *, without_sheet: bool = False) -> PageResult:
-        """Draw one diagram; without a style sheet, each element says how it looks."""
-        given = f"{json.dumps(source)}, {json.dumps(without_sheet)}"
-        said = self._evaluate(f"coatcheck.draw({given})", deadline)
+    def draw(self, source: str, deadline: float, *, inline_styles: bool = False) -> PageResult:
+        """Draw one diagram. With `inline_styles`, each element has its own style instead of a
+        sheet.
+        """
+        arguments = f"{json.dumps(source)}, {json.dumps(inline_styles)}"
+        result = self._evaluate(f"coatcheck.draw({arguments})", deadline)
         try:
-            if "mistake" in said:
-                return PageResult("", frozenset(), _mistake(**said["mistake"]))
-            return PageResult(str(said["svg"]), _faces(said["faces"]), None)
+            if "error" in result:
+                return PageResult("", frozenset(), _error(**result["error"]))
+            return PageResult(str(result["svg"]), _faces(result["faces"]), None)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise BrowserGone("the page has not answered as it should") from error
+            raise BrowserGone("the page returned an unexpected result") from error
 
     def _evaluate(self, expression: str, deadline: float) -> Any:
-        answer = self._call(
+        response = self._call(
             "Runtime.evaluate",
             deadline,
             expression=expression,
             awaitPromise=True,
             returnByValue=True,
         )
-        if "exceptionDetails" in answer:
-            raise BrowserGone(f"the page has failed: {json.dumps(answer['exceptionDetails'])}")
-        return answer["result"].get("value")
+        if "exceptionDetails" in response:
+            raise BrowserGone(f"the page failed: {json.dumps(response['exceptionDetails'])}")
+        return response["result"].get("value")
 
     def _call(self, method: str, deadline: float, **parameters: Any) -> dict[str, Any]:
         return self._pipe.call(method, deadline, self._session, **parameters)
 
 
 def formula_fonts() -> tuple[Path, ...]:
-    """Return the files of the fonts that formulas are set in."""
+    """Return the font files for formulas."""
     return tuple(sorted(VENDOR.glob("KaTeX_*.ttf")))
 
 
 def face_of(path: Path) -> FontFile:
-    """Return which face a file has, by its name."""
+    """Return the face of a font file, from its name."""
     family, _, style = path.stem.partition("-")
     return FontFile(family, *_STYLES[style])
 
 
-def _mistake(kind: str, reason: str, token: str, **places: float | None) -> MermaidError:
-    numbers = {name: None if at is None else int(at) for name, at in places.items()}
+def _error(kind: str, reason: str, token: str, **positions: float | None) -> MermaidError:
+    numbers = {name: None if at is None else int(at) for name, at in positions.items()}
     return MermaidError(str(kind), str(reason), str(token), **numbers)
 
 
-def _faces(said: Iterable[dict[str, str]]) -> frozenset[FontFile]:
-    # Of the families that a label names, the first is the one that is there.
+def _faces(faces: Iterable[dict[str, str]]) -> frozenset[FontFile]:
+    # The first family that a label names is the one in use.
     return frozenset(
         FontFile(each["family"].split(",")[0].strip("\"' "), each["weight"], each["slant"])
-        for each in said
+        for each in faces
     )
 
 
 @cache
 def _program() -> tuple[str, ...]:
-    """Return what is said to a new page, in order."""
+    """Return the expressions that prepare a new page, in order."""
     fonts = [
         {**face_of(path)._asdict(), "data": _base64(path)}
         for path in (*font_files(), *formula_fonts())
     ]
     style = _FONT_RULE.sub("", FORMULA_STYLE.read_text())
-    prepared = json.dumps({"fonts": fonts, "style": style, "settings": _SETTINGS})
-    ours = resources.files(__package__).joinpath("page.js").read_text()
-    return LOADED, MERMAID.read_text() + ";0", ours + ";0", f"coatcheck.prepare({prepared})"
+    options = json.dumps({"fonts": fonts, "style": style, "settings": _SETTINGS})
+    script = resources.files(__package__).joinpath("page.js").read_text()
+    return LOADED, MERMAID.read_text() + ";0", script + ";0", f"coatcheck.prepare({options})"
 
 
 def _base64(path: Path) -> str:

@@ -1,26 +1,26 @@
-"""Commands in a cluster: each is a batch/v1 Job whose name is derived from its execution.
+"""Run commands in a cluster: each is a batch/v1 Job with a name derived from its execution.
 
-The name is the protocol between workers. Who runs an execution creates the Job of that name; where
-it is there already, somebody has started it before and has gone, and it is taken over as it is:
-still running, or ended and not yet cleaned up. So a worker's crash starts nothing twice, as long as
-the Job is still known to the cluster (`K8S_TTL_SECONDS` after it has ended). After that it is known
-to have been started by whoever runs it, who has noted that: what is then not there is not created
-again, and the run fails with OutcomeUnknown.
+The name is the protocol between workers. A worker creates the Job of that name. If it exists
+already, an earlier worker started it, and this one takes it over: still running, or finished and
+not yet deleted. So a worker's crash starts nothing twice while the cluster keeps the Job
+(`K8S_TTL_SECONDS` after it has finished). After that, the caller knows from its own record that the
+command was started: a missing Job is not created again, and the run fails with OutcomeUnknown.
 
-What is known of a Job is what a look at it says: the Job and its pods, read whole. A watch only
-says *when* to look again. Where it breaks, is refused (410), or stays silent, the next look comes
-anyway, so nothing is missed and nothing hangs:
+The state of a Job comes from reading the Job and its pods in full. A watch only signals *when* to
+read again. If it breaks, is rejected (410) or stays silent, the next read happens anyway, so
+nothing is missed and nothing hangs:
 
-- An API that does not answer, or answers 5xx or 429, is asked again for `patience_s`; then the run
-  fails with ClusterUnreachable. The Job is left alone: a retry takes it over.
-- What can be worth retrying (no room, no image, evicted, ...) ends with the Job deleted, so that a
+- If the API does not respond, or responds with 5xx or 429, it is retried for `patience_s`. Then the
+  run fails with ClusterUnreachable. The Job is left alone: a retry takes it over.
+- A failure that is worth a retry (no capacity, no image, evicted, ...) deletes the Job, so that a
   retry starts a new one.
-- A Job that is past its deadline and that the cluster has not ended is deleted by us.
-- Cancelling deletes the Job, its pods in the foreground: it stays in sight until they have ended.
+- A Job that the cluster has not ended after its deadline is deleted by us.
+- Cancelling deletes the Job with foreground propagation: it stays visible until its pods have
+  ended.
 
-Kubernetes keeps one log a container. stdout and stderr are one text there, in the order in which
-the cluster's runtime has read them, and that text is `stdout`. `stderr` holds what the cluster
-says, such as why a container could not start or that it had used up its memory.
+Kubernetes keeps one log per container. stdout and stderr are one text there, in the order in which
+the container runtime read them, and that text is `stdout`. `stderr` holds messages of the cluster,
+such as why a container could not start or that it ran out of memory.
 """
 
 from coatcheck.surfaces.tasks.runners.kubernetes.runner import KubernetesRunner

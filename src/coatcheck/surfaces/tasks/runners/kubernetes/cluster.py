@@ -1,8 +1,8 @@
-"""The few calls to the cluster's API that the runner makes, and what its refusals mean.
+"""The requests to the cluster's API that the runner makes, and the meaning of its errors.
 
-`lightkube` says where the cluster is and who we are: kubeconfig files, the service account of a
-pod, tokens that rotate, client certificates. The calls are made here, since its own reading of logs
-takes lines of text where a command writes bytes, and its watch cannot be told how long to wait.
+`lightkube` locates the cluster and authenticates: kubeconfig files, the service account of a pod,
+rotating tokens, client certificates. The requests are made here, because its log reader yields
+lines of text although a command writes bytes, and its watch has no timeout.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ _STREAM = httpx2.Timeout(None, connect=5.0)
 
 
 class ClusterBusy(Exception):
-    """The API did not answer, or asked to be left alone for now."""
+    """The API did not respond, or asked to retry later."""
 
 
 class ObjectMissing(Exception):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class ObjectExists(Exception):
-    """There is such an object already."""
+    """The object exists already."""
 
 
 class Cluster:
-    """One namespace of a cluster, for as long as one command runs."""
+    """One namespace of a cluster, for the duration of one command."""
 
     def __init__(self, namespace: str, config: SingleConfig | None, patience_s: float) -> None:
         try:
             config = config or KubeConfig.from_env().get()
             if config is None:
-                raise ConfigurationError("there is no current context in the kubeconfig")
-            # A cluster may take whoever comes, such as one behind a proxy.
+                raise ConfigurationError("the kubeconfig has no current context")
+            # A cluster behind a proxy may need no credentials.
             config = config._replace(user=config.user or User())
             self._http = client_adapter.AsyncClient(
                 config, client_adapter.ConnectionParams(timeout=_CALL)
@@ -78,8 +78,8 @@ class Cluster:
     ) -> None:
         await self._http.aclose()
 
-    async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call again while the API does not answer; in the end raises ClusterUnreachable."""
+    async def retry(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Retry a request while the API does not respond; finally raise ClusterUnreachable."""
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + self._patience_s, 0.1
         while True:
@@ -88,21 +88,21 @@ class Cluster:
             except ClusterBusy as error:
                 if loop.time() + pause > until:
                     raise ClusterUnreachable(
-                        f"the cluster's API has not answered for {self._patience_s:g} s: {error}"
+                        f"the cluster's API has not responded for {self._patience_s:g} s: {error}"
                     ) from error
             await asyncio.sleep(pause)
             pause = min(pause * 2, 2.0)
 
     async def create_job(self, job: Document) -> Document:
-        """Create a Job; raises ObjectExists where there is one of that name."""
+        """Create a Job; raise ObjectExists if there is one of that name."""
         return await self._call("POST", self._jobs, json=job)
 
     async def job(self, name: str) -> Document:
-        """Return a Job; raises ObjectMissing."""
+        """Return a Job; raise ObjectMissing if it does not exist."""
         return await self._call("GET", f"{self._jobs}/{name}")
 
     async def delete_job(self, name: str) -> None:
-        """Delete a Job and its pods, if there is one: it goes when they have gone."""
+        """Delete a Job and its pods, if it exists; the Job goes after its pods."""
         with suppress(ObjectMissing):
             await self._call(
                 "DELETE", f"{self._jobs}/{name}", params={"propagationPolicy": "Foreground"}
@@ -110,92 +110,92 @@ class Cluster:
 
     async def pods(self, name: str) -> tuple[list[Document], str]:
         """Return the pods of a Job, the newest last, and the version of the list."""
-        found = await self._call("GET", self._pods, params=_selected(name))
-        pods = sorted(found.get("items", []), key=lambda pod: _at(pod, "creationTimestamp"))
-        return pods, _at(found, "resourceVersion")
+        found = await self._call("GET", self._pods, params=_selector(name))
+        pods = sorted(found.get("items", []), key=lambda pod: _metadata(pod, "creationTimestamp"))
+        return pods, _metadata(found, "resourceVersion")
 
-    async def complaints(self, name: str) -> list[str]:
-        """Return why the pods of a Job could not be created, as the cluster's events tell it."""
+    async def creation_errors(self, name: str) -> list[str]:
+        """Return why the pods of a Job could not be created, from the cluster's events."""
         selector = f"involvedObject.kind=Job,involvedObject.name={name},reason=FailedCreate"
         found = await self._call("GET", self._events, params={"fieldSelector": selector})
         return [event.get("message", "") for event in found.get("items", [])]
 
-    async def news(self, name: str, version: str, seconds: float) -> None:
-        """Return when something has happened to a Job's pods since a version, or after a while.
+    async def wait_for_change(self, name: str, version: str, seconds: float) -> None:
+        """Wait until a Job's pods change after a version, or for some seconds.
 
-        Returns as well when the watch breaks, is refused or ends: the caller looks anyway.
+        Also returns if the watch breaks, is rejected or ends: the caller reads the pods anyway.
         """
-        params = _selected(name) | {
+        params = _selector(name) | {
             "watch": "true",
             "resourceVersion": version,
             "timeoutSeconds": str(max(1, round(seconds))),
         }
         try:
-            async with asyncio.timeout(seconds), self._stream(self._pods, params) as answer:
-                async for line in answer.aiter_lines():
+            async with asyncio.timeout(seconds), self._stream(self._pods, params) as response:
+                async for line in response.aiter_lines():
                     if line and json.loads(line).get("type") != "BOOKMARK":
                         return
         except TimeoutError:
             return
         except (ClusterBusy, ObjectMissing, ClusterRefused, ValueError):
             pass
-        # It ended without news: not at once again, should the API do so every time.
+        # The watch ended without a change: pause, in case the API does so every time.
         await asyncio.sleep(min(seconds, 0.2))
 
     @asynccontextmanager
     async def log(self, pod: str, limit: int) -> AsyncGenerator[AsyncGenerator[bytes]]:
-        """Open the log of a pod's container from its beginning, followed until it ends."""
+        """Open the log of a pod's container from the start, followed until it ends."""
         params = {"container": CONTAINER, "follow": "true", "limitBytes": str(limit)}
-        async with self._stream(f"{self._pods}/{pod}/log", params) as answer:
-            yield _bytes(answer)
+        async with self._stream(f"{self._pods}/{pod}/log", params) as response:
+            yield _bytes(response)
 
     async def _call(self, method: str, path: str, **request: Any) -> Document:
         try:
-            answer = await self._http.request(method, path, **request)
+            response = await self._http.request(method, path, **request)
         except httpx2.RequestError as error:
             raise ClusterBusy(type(error).__name__) from error
         except ConfigError as error:
-            raise ClusterRefused(f"this server cannot say who it is: {error}") from error
-        _raise_for(answer)
+            raise ClusterRefused(f"this server has no valid credentials: {error}") from error
+        _raise_for(response)
         try:
-            document: Document = answer.json()
+            document: Document = response.json()
         except ValueError as error:
-            raise ClusterBusy("it answers with something that is not JSON") from error
+            raise ClusterBusy("the response is not JSON") from error
         return document
 
     @asynccontextmanager
     async def _stream(self, path: str, params: dict[str, str]) -> AsyncGenerator[httpx2.Response]:
         try:
-            async with self._http.stream("GET", path, params=params, timeout=_STREAM) as answer:
-                if answer.is_error:
-                    await answer.aread()
-                    _raise_for(answer)
-                yield answer
+            async with self._http.stream("GET", path, params=params, timeout=_STREAM) as response:
+                if response.is_error:
+                    await response.aread()
+                    _raise_for(response)
+                yield response
         except httpx2.RequestError as error:
             raise ClusterBusy(type(error).__name__) from error
 
 
-async def _bytes(answer: httpx2.Response) -> AsyncGenerator[bytes]:
-    async for piece in answer.aiter_bytes():
+async def _bytes(response: httpx2.Response) -> AsyncGenerator[bytes]:
+    async for piece in response.aiter_bytes():
         yield piece
 
 
-def _selected(name: str) -> dict[str, str]:
+def _selector(name: str) -> dict[str, str]:
     return {"labelSelector": f"{LABEL}={name}"}
 
 
-def _at(document: Document, field: str) -> str:
+def _metadata(document: Document, field: str) -> str:
     return str(document.get("metadata", {}).get(field) or "")
 
 
-def _raise_for(answer: httpx2.Response) -> None:
-    code = answer.status_code
+def _raise_for(response: httpx2.Response) -> None:
+    code = response.status_code
     if code < 400:
         return
     try:
-        message = str(answer.json()["message"])
+        message = str(response.json()["message"])
     except (ValueError, KeyError, TypeError):
-        message = f"it answers {code}"
+        message = f"status {code}"
     if code >= 500 or code == 429:
         raise ClusterBusy(message)
     if code == 404 and "namespaces" not in message:
@@ -203,5 +203,5 @@ def _raise_for(answer: httpx2.Response) -> None:
     if code == 409:
         raise ObjectExists(message)
     if code == 403 and "exceeded quota" in message:
-        raise ClusterFull(f"the cluster takes no more for now: {message}")
-    raise ClusterRefused(f"the cluster refuses this: {message}")
+        raise ClusterFull(f"the cluster's quota is used up: {message}")
+    raise ClusterRefused(f"the cluster rejects the request: {message}")

@@ -1,4 +1,4 @@
-"""The Job of one command, as the cluster is asked for it."""
+"""The Job manifest of one command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GRACE_S = 2
 
 
 def job_manifest(command: Command, settings: KubernetesSettings) -> dict[str, Any]:
-    """Return the batch/v1 Job that runs a command as nobody, with nothing it could do harm with."""
+    """Return the batch/v1 Job that runs a command as nobody, without privileges."""
     name = command.name
     labels = {**POD_LABELS, LABEL: name}
     return {
@@ -84,5 +84,5 @@ def _pod(command: Command, settings: KubernetesSettings) -> dict[str, Any]:
 
 
 def _literal(text: str) -> str:
-    """Write text so that Kubernetes puts no variable's value for a `$(NAME)` in it."""
+    """Escape text so that Kubernetes does not expand `$(NAME)` in it."""
     return text.replace("$", "$$")

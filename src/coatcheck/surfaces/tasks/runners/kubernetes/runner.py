@@ -1,4 +1,7 @@
-"""A command as a Job: created or taken over, followed to its end. See the package's own words."""
+"""Run a command as a Job: create it or take it over, and follow it to its end.
+
+The package's docstring describes the protocol.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import logging
 from lightkube.config.kubeconfig import SingleConfig
 
 from coatcheck.clock import Clock, SystemClock, from_rfc3339
-from coatcheck.surfaces.tasks.runners.cleanup import to_the_end
+from coatcheck.surfaces.tasks.runners.cleanup import finish_cleanup
 from coatcheck.surfaces.tasks.runners.kubernetes.cluster import (
     Cluster,
     ClusterBusy,
@@ -16,13 +19,13 @@ from coatcheck.surfaces.tasks.runners.kubernetes.cluster import (
     ObjectExists,
     ObjectMissing,
 )
-from coatcheck.surfaces.tasks.runners.kubernetes.log import Log
+from coatcheck.surfaces.tasks.runners.kubernetes.log import PodLog
 from coatcheck.surfaces.tasks.runners.kubernetes.manifest import LABEL, deadline, job_manifest
 from coatcheck.surfaces.tasks.runners.kubernetes.settings import KubernetesSettings
 from coatcheck.surfaces.tasks.runners.kubernetes.status import (
     CommandEnded,
-    has_begun,
-    never_began,
+    has_started,
+    not_started_error,
     read,
 )
 from coatcheck.surfaces.tasks.runners.output import OutputRelay
@@ -41,9 +44,9 @@ from coatcheck.surfaces.tasks.runners.runner import (
 
 logger = logging.getLogger("coatcheck.tasks")
 
-# How long a cancelled run tries to have its Job deleted.
+# How long a cancelled run tries to delete its Job.
 _DELETE_S = 10.0
-_LAST_WORDS_S = 10.0
+_LOG_TIMEOUT_S = 10.0
 
 
 class KubernetesRunner:
@@ -59,11 +62,11 @@ class KubernetesRunner:
         look_s: float = 5.0,
         overdue_s: float = 30.0,
     ) -> None:
-        """Take where to run, and how patient to be.
+        """Set where to run, and the time limits.
 
-        Without a `config` the cluster is the one we are in, else the one that `KUBECONFIG` names.
-        `patience_s` is for an API that does not answer, `look_s` for a watch that stays silent,
-        `overdue_s` for a cluster that does not end what is past its deadline.
+        Without a `config`, the cluster is the one this process runs in, or else the one in
+        `KUBECONFIG`. `patience_s` is for an API that does not respond, `look_s` for a watch that
+        stays silent, `overdue_s` for a cluster that does not end a Job after its deadline.
         """
         self._settings = settings
         self._config = config
@@ -73,54 +76,56 @@ class KubernetesRunner:
         self._overdue_s = overdue_s
 
     async def run(self, command: Command, *, on_output: OnOutput | None = None) -> CommandResult:
-        """Run a command in the cluster and say how it went; raises RunnerError."""
+        """Run a command in the cluster and return its outcome; raise RunnerError if it could not
+        run.
+        """
         manifest = job_manifest(command, self._settings)
         name = manifest["metadata"]["name"]
-        telling = OutputRelay(on_output)
+        relay = OutputRelay(on_output)
         async with Cluster(self._settings.namespace, self._config, self._patience_s) as cluster:
-            following = asyncio.ensure_future(self._follow(cluster, command, manifest, telling))
-            told = asyncio.ensure_future(telling.run())
+            run = asyncio.ensure_future(self._follow(cluster, command, manifest, relay))
+            relaying = asyncio.ensure_future(relay.run())
             try:
-                await asyncio.wait([following, told], return_when=asyncio.FIRST_EXCEPTION)
-                if told.done():
-                    told.result()
-                ran = await following
-                await told
+                await asyncio.wait([run, relaying], return_when=asyncio.FIRST_EXCEPTION)
+                if relaying.done():
+                    relaying.result()
+                result = await run
+                await relaying
             except ClusterUnreachable:
-                raise  # it may be running there, and whoever comes next takes it over
+                raise  # the Job may be running, and the next attempt takes it over
             except BaseException:
-                following.cancel()
+                run.cancel()
                 if not command.is_taken_over():
-                    await to_the_end(_delete(cluster, name))
+                    await finish_cleanup(_delete(cluster, name))
                 raise
             finally:
-                told.cancel()
-            return ran
+                relaying.cancel()
+            return result
 
     async def _follow(
-        self, cluster: Cluster, command: Command, manifest: Document, telling: OutputRelay
+        self, cluster: Cluster, command: Command, manifest: Document, relay: OutputRelay
     ) -> CommandResult:
-        log = Log(cluster, telling)
+        log = PodLog(cluster, relay)
         try:
             started_at = self._clock.now()
-            job, taken_over = (
+            job, was_taken_over = (
                 (await self._find(cluster, command.name), True)
-                if command.begun
+                if command.started
                 else await self._create(cluster, manifest)
             )
-            if taken_over:
+            if was_taken_over:
                 started_at = from_rfc3339(job["metadata"]["creationTimestamp"])
-            if command.on_begun is not None and not command.begun:
-                await command.on_begun()
+            if command.on_started is not None and not command.started:
+                await command.on_started()
             ended = await self._watch(cluster, manifest["metadata"]["name"], command, log)
-            await log.finish(_LAST_WORDS_S)
-            said = ended.said
+            await log.finish(_LOG_TIMEOUT_S)
+            stderr = ended.message
             if not (log.complete or ended.timed_out):
-                said += "the log could not be read to its end\n"
+                stderr += "the log could not be read to its end\n"
             return CommandResult(
                 ended.exit_code,
                 log.captured.text(),
-                said,
+                stderr,
                 started_at,
                 max(started_at, self._clock.now()),
                 ended.timed_out,
@@ -128,42 +133,44 @@ class KubernetesRunner:
             )
         finally:
             log.stop()
-            telling.end()
+            relay.end()
 
     async def _find(self, cluster: Cluster, name: str) -> Document:
         """Return the Job that is known to have been created."""
-        job = await _or_none(cluster, name)
+        job = await _get_job(cluster, name)
         if job is None or job["metadata"].get("deletionTimestamp"):
             raise OutcomeUnknown(
-                f"the Job {name} that an earlier attempt started is gone, and with it how the "
-                "command ended; it is not run again"
+                f"the Job {name} that an earlier attempt started is gone, so the outcome of the "
+                "command is unknown; it is not run again"
             )
-        return _ours(job, name)
+        return _check_owner(job, name)
 
     async def _create(self, cluster: Cluster, manifest: Document) -> tuple[Document, bool]:
-        """Create the Job, or take over the one there is; say which."""
+        """Create the Job, or take over an existing one; return it and whether it was taken over."""
         name = manifest["metadata"]["name"]
         loop = asyncio.get_running_loop()
         until = loop.time() + self._patience_s
         while loop.time() < until:
             try:
-                return await cluster.patiently(lambda: cluster.create_job(manifest)), False
+                return await cluster.retry(lambda: cluster.create_job(manifest)), False
             except ObjectExists:
-                job = await _or_none(cluster, name)
+                job = await _get_job(cluster, name)
             if job is not None and not job["metadata"].get("deletionTimestamp"):
-                return _ours(job, name), True
-            await asyncio.sleep(0.2)  # one from before, whose pods are still ending
-        raise JobVanished(f"the Job {name} from before is still being deleted")
+                return _check_owner(job, name), True
+            await asyncio.sleep(0.2)  # an earlier Job, whose pods are still ending
+        raise JobVanished(f"the earlier Job {name} is still being deleted")
 
-    async def _watch(self, cluster: Cluster, name: str, command: Command, log: Log) -> CommandEnded:
+    async def _watch(
+        self, cluster: Cluster, name: str, command: Command, log: PodLog
+    ) -> CommandEnded:
         loop = asyncio.get_running_loop()
         overdue = loop.time() + deadline(command, self._settings) + self._overdue_s
         pod: Document | None = None
         while True:
-            job = await _or_none(cluster, name)
-            pods, version = await cluster.patiently(lambda: cluster.pods(name))
+            job = await _get_job(cluster, name)
+            pods, version = await cluster.retry(lambda: cluster.pods(name))
             pod = pods[-1] if pods else pod
-            if pods and has_begun(pod):
+            if pods and has_started(pod):
                 log.follow(pods[-1]["metadata"]["name"])
                 if command.on_running is not None:
                     await command.on_running()
@@ -171,26 +178,26 @@ class KubernetesRunner:
             if ended is not None:
                 return ended
             if pod is None:
-                await self._refuse_to_wait_for_a_pod(cluster, name)
+                await self._check_pod_creation(cluster, name)
             if loop.time() > overdue:
-                if not has_begun(pod):
-                    raise never_began(pod)
+                if not has_started(pod):
+                    raise not_started_error(pod)
                 await _delete(cluster, name)
                 return CommandEnded(
-                    TIMED_OUT, "the cluster did not end it in time\n", timed_out=True
+                    TIMED_OUT, "the cluster did not end the command in time\n", timed_out=True
                 )
-            await cluster.news(name, version, self._look_s)
+            await cluster.wait_for_change(name, version, self._look_s)
 
-    async def _refuse_to_wait_for_a_pod(self, cluster: Cluster, name: str) -> None:
-        for complaint in await cluster.patiently(lambda: cluster.complaints(name)):
-            if "exceeded quota" in complaint:
-                raise ClusterFull(f"the cluster takes no more for now: {complaint}")
+    async def _check_pod_creation(self, cluster: Cluster, name: str) -> None:
+        for message in await cluster.retry(lambda: cluster.creation_errors(name)):
+            if "exceeded quota" in message:
+                raise ClusterFull(f"the cluster's quota is used up: {message}")
 
 
-def _ours(job: Document, name: str) -> Document:
+def _check_owner(job: Document, name: str) -> Document:
     if not _is_ours(job, name):
-        raise ClusterRefused(f"there is a Job {name} that is not ours")
-    logger.info("a Job was found again", extra={"job_name": name})
+        raise ClusterRefused(f"a Job {name} exists that Coatcheck did not create")
+    logger.info("job taken over", extra={"job_name": name})
     return job
 
 
@@ -198,21 +205,21 @@ def _is_ours(job: Document, name: str) -> bool:
     return bool(job["metadata"].get("labels", {}).get(LABEL) == name)
 
 
-async def _or_none(cluster: Cluster, name: str) -> Document | None:
+async def _get_job(cluster: Cluster, name: str) -> Document | None:
     try:
-        return await cluster.patiently(lambda: cluster.job(name))
+        return await cluster.retry(lambda: cluster.job(name))
     except ObjectMissing:
         return None
 
 
 async def _delete(cluster: Cluster, name: str) -> None:
-    """Have a Job of ours deleted, or say in the log that it could not be: its deadline ends it."""
+    """Delete our Job; log a failure, because the Job's deadline ends it anyway."""
     try:
         async with asyncio.timeout(_DELETE_S):
-            job = await _or_none(cluster, name)
+            job = await _get_job(cluster, name)
             if job is not None and _is_ours(job, name):
-                await cluster.patiently(lambda: cluster.delete_job(name))
+                await cluster.retry(lambda: cluster.delete_job(name))
     except (RunnerError, ClusterBusy, TimeoutError) as error:
         logger.warning(
-            "a Job could not be deleted", extra={"job_name": name, "error": type(error).__name__}
+            "job deletion failed", extra={"job_name": name, "error": type(error).__name__}
         )

@@ -1,4 +1,4 @@
-"""The settings of the Kubernetes runner, by the names that the document uses."""
+"""The operator's settings for the Kubernetes runner."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True)
 class KubernetesSettings:
-    """Where Jobs are made, and what each may use."""
+    """The namespace and the limits of Jobs."""
 
     namespace: str = "default"
     executor_image: str = "busybox:stable"
@@ -29,7 +29,7 @@ class KubernetesSettings:
 
     def __post_init__(self) -> None:
         if not _NAMESPACE.fullmatch(self.namespace):
-            raise ConfigurationError(f"K8S_NAMESPACE: {self.namespace!r} is no namespace's name")
+            raise ConfigurationError(f"K8S_NAMESPACE: {self.namespace!r} is not a valid namespace")
         if not self.executor_image.strip():
             raise ConfigurationError("K8S_EXECUTOR_IMAGE: an image is needed")
         for name, least in (
@@ -41,23 +41,24 @@ class KubernetesSettings:
                 raise ConfigurationError(f"K8S_{name.upper()}: must be at least {least}")
         for name in ("cpu_request", "cpu_limit", "memory_request", "memory_limit", "scratch_limit"):
             if not _QUANTITY.fullmatch(getattr(self, name)):
-                said = f"{getattr(self, name)!r} is no quantity such as 500m or 1Gi"
-                raise ConfigurationError(f"K8S_{name.upper()}: {said}")
+                problem = f"{getattr(self, name)!r} is not a quantity such as 500m or 1Gi"
+                raise ConfigurationError(f"K8S_{name.upper()}: {problem}")
 
     @classmethod
     def read(cls, values: Mapping[str, str]) -> KubernetesSettings:
         """Read `K8S_NAMESPACE`, `K8S_EXECUTOR_IMAGE`, ... from a mapping such as the environment.
 
-        What is not there, or empty, is as by default. Raises ConfigurationError.
+        Missing and empty values have their defaults. Raises ConfigurationError if a value is
+        invalid.
         """
         default = cls()
         found: dict[str, str | int] = {}
-        for name, usual in vars(default).items():
+        for name, default_value in vars(default).items():
             variable = f"K8S_{name.upper()}"
             if not (text := values.get(variable, "").strip()):
                 continue
             try:
-                found[name] = type(usual)(text)
+                found[name] = type(default_value)(text)
             except ValueError:
-                raise ConfigurationError(f"{variable}: {text!r} is no whole number") from None
+                raise ConfigurationError(f"{variable}: {text!r} is not a whole number") from None
         return cls(**found)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a Job and its pods say about the command: not begun, running, ended, or gone wrong."""
+"""Derive the status of a command from a Job and its pods."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _NO_IMAGE = {
     "RegistryUnavailable",
 }
 _NO_CONTAINER = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
-# Why the cluster ends a pod that has done nothing wrong.
-_TAKEN_AWAY = {
+# Why the cluster ends a pod that did nothing wrong.
+_DISRUPTED = {
     "Evicted",
     "NodeLost",
     "NodeShutdown",
@@ -40,15 +40,15 @@ _CANNOT_START = {"StartError", "ContainerCannotRun"}
 
 @dataclass(frozen=True)
 class CommandEnded:
-    """The command has ended."""
+    """The end of a command."""
 
     exit_code: int
-    said: str = ""  # by the cluster
+    message: str = ""  # by the cluster
     timed_out: bool = False
 
 
-def has_begun(pod: Document | None) -> bool:
-    """Whether the command of a pod runs, or has run."""
+def has_started(pod: Document | None) -> bool:
+    """Report whether the command of a pod runs, or has run."""
     state = _state(pod or {})
     return "running" in state or "terminated" in state
 
@@ -56,43 +56,45 @@ def has_begun(pod: Document | None) -> bool:
 def read(
     job: Document | None, pod: Document | None, *, deleted: bool, retried: bool
 ) -> CommandEnded | None:
-    """Say how the command has ended; None while it has not. Raises RunnerError.
+    """Return how the command ended; None if it has not. Raise RunnerError if it could not run.
 
-    `pod` is the newest pod there is or was, `deleted` whether it is gone, `retried` whether the
-    cluster starts another pod where one fails.
+    `pod` is the newest pod that exists or existed, `deleted` whether it is gone, `retried` whether
+    the cluster starts another pod after a failure.
     """
     finished = _condition(job, "Complete") or _condition(job, "Failed")
     if finished is not None and finished.get("reason") == "DeadlineExceeded":
-        # A Job that has counted no failed pod has never had one.
-        if not has_begun(pod) and (pod is not None or not (job or {})["status"].get("failed")):
-            raise never_began(pod)
+        # A Job that has counted no failed pod never had one.
+        if not has_started(pod) and (pod is not None or not (job or {})["status"].get("failed")):
+            raise not_started_error(pod)
         return CommandEnded(TIMED_OUT, timed_out=True)
-    over = pod is not None and _is_over(pod, finished is not None, retried)
-    if over and (ended := _of_pod(pod or {})) is not None:
+    is_final = pod is not None and _is_final(pod, finished is not None, retried)
+    if is_final and (ended := _pod_end(pod or {})) is not None:
         return ended
     if finished is not None:
-        raise JobVanished("the Job has ended, and its pod was deleted before its end was seen")
+        raise JobVanished(
+            "the Job has finished, but its pod was deleted before its outcome was read"
+        )
     if job is None:
-        raise JobVanished("the Job was deleted before it had ended")
+        raise JobVanished("the Job was deleted before it had finished")
     if pod is not None and not deleted:
-        _refuse_to_wait(pod)
+        _check_waiting(pod)
     return None
 
 
-def _is_over(pod: Document, finished: bool, retried: bool) -> bool:
-    """Whether a pod's end is the command's: nobody is ending it, and no other pod will follow."""
+def _is_final(pod: Document, finished: bool, retried: bool) -> bool:
+    """Report whether a pod's end is the command's: it is not being deleted and no other follows."""
     if finished:
         return True
     return not pod["metadata"].get("deletionTimestamp") and (not retried or _succeeded(pod))
 
 
-def _of_pod(pod: Document) -> CommandEnded | None:
-    """Read the end of a pod's one container, or of the pod itself."""
+def _pod_end(pod: Document) -> CommandEnded | None:
+    """Return the end of a pod's only container, or of the pod itself."""
     status = pod.get("status", {})
     reason = status.get("reason", "")
     if status.get("phase") == "Failed" and reason == "DeadlineExceeded":
         return CommandEnded(TIMED_OUT, timed_out=True)
-    if status.get("phase") == "Failed" and (reason in _TAKEN_AWAY or _disrupted(pod)):
+    if status.get("phase") == "Failed" and (reason in _DISRUPTED or _disrupted(pod)):
         raise Evicted(f"the pod was ended by the cluster: {status.get('message') or reason}")
     terminated = _state(pod).get("terminated")
     if terminated is None:
@@ -103,7 +105,7 @@ def _of_pod(pod: Document) -> CommandEnded | None:
     if why in _CANNOT_START:
         return _could_not_start(str(terminated.get("message", "")))
     if why == "OOMKilled":
-        return CommandEnded(code, "ended: it had used up its memory\n")
+        return CommandEnded(code, "ended: out of memory\n")
     return CommandEnded(code)
 
 
@@ -112,29 +114,29 @@ def _could_not_start(message: str) -> CommandEnded:
     return CommandEnded(127 if missing else 126, f"could not be started: {message}\n")
 
 
-def _refuse_to_wait(pod: Document) -> None:
+def _check_waiting(pod: Document) -> None:
     waiting = _state(pod).get("waiting") or {}
     reason, message = waiting.get("reason", ""), waiting.get("message", "")
     if reason == "InvalidImageName":
-        raise ImageInvalid(f"the image's name cannot be read: {message or reason}")
+        raise ImageInvalid(f"the image's name is invalid: {message or reason}")
     if reason in _NO_IMAGE:
-        raise ImageUnavailable(f"the image cannot be had: {message or reason}")
+        raise ImageUnavailable(f"the image cannot be pulled: {message or reason}")
     if reason in _NO_CONTAINER:
-        raise ClusterRefused(f"the container cannot be made: {message or reason}")
+        raise ClusterRefused(f"the container cannot be created: {message or reason}")
 
 
-def never_began(pod: Document | None) -> RunnerError:
-    """Say why a command had not begun when its time was up."""
+def not_started_error(pod: Document | None) -> RunnerError:
+    """Return why a command had not started when its time was up."""
     if pod is None:
-        return NotScheduled("the cluster has made no pod for it in time")
+        return NotScheduled("the cluster created no pod in time")
     try:
-        _refuse_to_wait(pod)
+        _check_waiting(pod)
     except RunnerError as error:
         return error
     for condition in pod.get("status", {}).get("conditions") or []:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return NotScheduled(f"no machine had room in time: {condition.get('message', '')}")
-    return NotScheduled("the command had not begun when its time was up")
+            return NotScheduled(f"no node had capacity in time: {condition.get('message', '')}")
+    return NotScheduled("the command had not started when its time was up")
 
 
 def _succeeded(pod: Document) -> bool:

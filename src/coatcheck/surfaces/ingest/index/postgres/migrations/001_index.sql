@@ -1,6 +1,6 @@
--- Documents, their passages with words and vectors, and what is staged; see the same file of SQLite.
+-- Documents, their passages with words and vectors, and staged passages; see the file for SQLite.
 --
--- The files say `pgvector` for the schema that the extension is in.
+-- `pgvector` stands for the schema that holds the extension.
 
 CREATE TABLE coatcheck.search_collections (
   key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -41,16 +41,17 @@ CREATE TABLE coatcheck.search_passages (
   ends integer NOT NULL,
   page integer,
   headings text NOT NULL,
-  -- Each word with the number of its collection before it, so that the words of one collection are
-  -- not looked through, or counted, for another.
+  -- Each word is prefixed with the key of its collection, so the words of one collection are not
+  -- scanned or counted for another.
   words tsvector NOT NULL
 );
 CREATE INDEX search_passages_by_document ON coatcheck.search_passages (document);
 CREATE INDEX search_passages_by_word ON coatcheck.search_passages USING gin (words)
   WITH (fastupdate = off);
 
--- Apart from the passages, and the signs apart from the vectors: to compare them all, nothing else
--- is read. The keys have the signs in them, so that those of a collection lie together.
+-- Vectors are stored apart from passages, and signs apart from vectors, so that comparing all of
+-- them reads nothing else. The primary key includes the signs, so those of a collection are
+-- adjacent.
 CREATE TABLE coatcheck.search_vectors (
   collection bigint NOT NULL,
   passage bigint NOT NULL,

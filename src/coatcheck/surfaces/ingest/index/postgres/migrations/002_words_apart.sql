@@ -1,7 +1,7 @@
--- The words of passages apart from their texts, as they are and not compressed: to rank passages,
--- nothing else is read and nothing is unpacked. And how many passages have each word, so that a
--- search need not count; a word begins with the number of its collection, so whoever holds the row
--- of a collection is alone with its words.
+-- Store the words of passages apart from their texts, uncompressed: ranking passages then reads and
+-- decompresses nothing else. Also store how many passages have each word, so that a search need not
+-- count. Words are prefixed with the key of their collection, so a transaction that holds the row
+-- lock of a collection is the only one that changes its words.
 
 CREATE TABLE coatcheck.search_words (
   passage bigint PRIMARY KEY,

@@ -1,7 +1,7 @@
--- Documents, their passages with words and vectors, and what is staged.
+-- Documents, their passages with words and vectors, and staged passages.
 --
--- The number of a passage begins with that of its collection (its upper half), so that a collection
--- is one range of every table by passage, and a search touches nothing of other collections.
+-- The upper half of a passage's key is the key of its collection. A collection is therefore one
+-- range of every table keyed by passage, and a search touches no other collection.
 
 CREATE TABLE collections (
   key INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -43,23 +43,23 @@ CREATE TABLE passages (
   ends INTEGER NOT NULL,
   page INTEGER,
   headings TEXT NOT NULL,
-  -- Each word with the number of its collection before it, so that the words of one collection are
-  -- not looked through, or counted, for another.
+  -- Each word is prefixed with the key of its collection, so the words of one collection are not
+  -- scanned or counted for another.
   words TEXT NOT NULL
 ) STRICT;
 CREATE INDEX passages_by_document ON passages (document);
 
--- Words are made in Python (index/words.py); here only the space between them separates.
+-- Python splits texts into words (index/words.py); the tokenizer only splits at spaces.
 CREATE VIRTUAL TABLE word_index USING fts5(
   words, content = 'passages', content_rowid = 'key',
   tokenize = "unicode61 remove_diacritics 0 categories 'L* M* N* P* S* C*'"
 );
--- What is deleted is taken out of the index at once, not only marked.
+-- Remove deleted entries from the index at once instead of marking them.
 INSERT INTO word_index (word_index, rank) VALUES ('secure-delete', 1);
 CREATE VIRTUAL TABLE word_counts USING fts5vocab('word_index', 'row');
 
--- Apart from the passages, and the signs apart from the vectors: to compare them all, nothing else
--- is read.
+-- Vectors are stored apart from passages, and signs apart from vectors, so that comparing all of
+-- them reads nothing else.
 CREATE TABLE vectors (
   passage INTEGER PRIMARY KEY,
   document INTEGER NOT NULL,
