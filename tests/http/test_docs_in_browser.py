@@ -60,7 +60,7 @@ def test_every_call_is_shown_and_nothing_is_wrong(url: str, tmp_path: Path) -> N
     assert calls
     for call in calls:
         assert f'<details id="{call}">' in seen.stdout
-    assert "Reading the description" not in seen.stdout
+    assert "Loading the description" not in seen.stdout
     assert "CONSOLE" not in seen.stderr
 
 

@@ -152,7 +152,7 @@ def page(door: Page, served: Served) -> Page:
 
 def come_in(page: Page, key: str) -> None:
     page.get_by_label("API key").fill(key)
-    page.get_by_role("button", name="Come in").click()
+    page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
 
 

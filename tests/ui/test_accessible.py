@@ -37,18 +37,18 @@ def jobs(served: Served) -> dict[str, str]:
 
 PAGES = {
     "overview": "Workers",
-    "jobs": "Handed in",
+    "jobs": "Created",
     "jobs?state=failed": "All failed jobs",
-    "jobs?text=nothing:there": "No such jobs",
+    "jobs?text=nothing:there": "No matching jobs",
     "schedules": "each-day",
     "webhooks": "back office",
     "keys": "Tenants",
     "audit": "schedule",
-    "audit?actor=nobody": "No such entries",
+    "audit?actor=nobody": "No matching entries",
     "try?kind=report": "As year and month",
     "try?kind=render": "Not drawn yet",
 }
-DIALOGS = {"schedules": "New schedule", "webhooks": "New webhook", "keys": "New key"}
+DIALOGS = {"schedules": "Create schedule", "webhooks": "Create webhook", "keys": "Create key"}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -17,16 +17,16 @@ pytestmark = PATIENTLY
 def test_a_job_is_handed_in_and_watched_to_its_end(
     page: Page, served: Served, problems: list[str]
 ) -> None:
-    page.get_by_role("link", name="Try it").click()
+    page.get_by_role("link", name="Submit").click()
     page.get_by_label("Kind").select_option("report")
     page.get_by_label("month").fill("January")
     page.get_by_label("gate").fill("watched.go")
-    page.get_by_role("button", name="Hand it in").click()
+    page.get_by_role("button", name="Submit").click()
     expect(page.get_by_role("alert")).to_contain_text("pattern")
     problems.clear()  # a request that is refused is logged as failed
 
     page.get_by_label("month").fill("2030-01")
-    page.get_by_role("button", name="Hand it in").click()
+    page.get_by_role("button", name="Submit").click()
 
     state(page, "running")
     expect(page.get_by_role("region", name="Progress")).to_contain_text("75%")
@@ -38,7 +38,7 @@ def test_a_job_is_handed_in_and_watched_to_its_end(
     state(page, "succeeded")
     expect(page.get_by_role("region", name="Result")).to_contain_text('"month": "2030-01"')
     expect(page.get_by_role("region", name="Input")).to_contain_text('"pages": 4')
-    expect(page.get_by_role("list", name="States it went through")).to_contain_text("queued")
+    expect(page.get_by_role("list", name="State history")).to_contain_text("queued")
     expect(page).to_have_title("report succeeded · Coatcheck")
 
 
@@ -63,7 +63,7 @@ def test_a_job_is_forked_from_a_step(page: Page, served: Served) -> None:
     drawn = page.get_by_role("img", name=re.compile("Timeline of .*: 6 steps"))
     expect(drawn).to_be_visible()
     expect(drawn).to_contain_text("×2")
-    expect(page.get_by_role("region", name="Jobs it has spawned")).to_contain_text("parcel")
+    expect(page.get_by_role("region", name="Children")).to_contain_text("parcel")
 
     page.get_by_role("button", name="Fork from thank").click()
     page.get_by_role("dialog").get_by_role("button", name="Fork").click()
@@ -85,10 +85,10 @@ def test_jobs_are_found_and_dealt_with_many_at_a_time(
     show(page, served, "jobs")
     expect(jobs).to_contain_text(refused)
 
-    page.get_by_label("State").select_option("failed")
+    page.get_by_label("Status").select_option("failed")
     expect(jobs).not_to_contain_text(ids[0])
     expect(jobs).to_contain_text("a reason of its own")
-    page.get_by_label("State").select_option("queued")
+    page.get_by_label("Status").select_option("queued")
     find = page.get_by_label("Find jobs")
     page.get_by_role("main").focus()
     page.keyboard.press("/")
@@ -111,7 +111,7 @@ def test_jobs_are_found_and_dealt_with_many_at_a_time(
     find.fill("refus")
     find.press("Enter")
     expect(page.get_by_text("jobs of the kind refuse")).to_be_visible()
-    page.get_by_label("State").select_option("")
+    page.get_by_label("Status").select_option("")
     expect(jobs).to_contain_text(refused)
     find.fill(ids[0][:12])
     find.press("Enter")
@@ -132,7 +132,7 @@ def test_what_failed_is_resumed_and_deleted_many_at_a_time(page: Page, served: S
 
     page.get_by_role("button", name="Resume …").click()
     question = page.get_by_role("dialog", name="Resume 3 jobs?")
-    question.get_by_role("button", name="Leave it").click()
+    question.get_by_role("button", name="Dismiss").click()
     assert [times_failed(served, job) for job in ids] == [1, 1, 1]
     page.get_by_role("button", name="Resume …").click()
     question.get_by_role("button", name="Resume 3").click()
@@ -145,7 +145,7 @@ def test_what_failed_is_resumed_and_deleted_many_at_a_time(page: Page, served: S
     question = page.get_by_role("dialog", name="Delete 3 jobs?")
     question.get_by_role("button", name="Delete 3").click()
     expect(page.get_by_text("3 jobs deleted.")).to_be_visible()
-    expect(page.get_by_role("heading", name="No such jobs")).to_be_visible()
+    expect(page.get_by_role("heading", name="No matching jobs")).to_be_visible()
     assert served.ask("GET", "/v1/jobs?label=crowd:b")["jobs"] == []
 
 
@@ -174,7 +174,7 @@ def test_where_no_documents_are_taken_in_there_is_no_page_for_them(page: Page) -
 
 def test_a_wrong_key_stays_outside(door: Page, problems: list[str]) -> None:
     door.get_by_label("API key").fill("ck_0123456789ab_" + "0" * 64)
-    door.get_by_role("button", name="Come in").click()
+    door.get_by_role("button", name="Sign in").click()
 
     expect(door.get_by_role("alert")).to_be_visible()
     expect(door.get_by_role("navigation", name="Pages")).to_have_count(0)
@@ -182,7 +182,7 @@ def test_a_wrong_key_stays_outside(door: Page, problems: list[str]) -> None:
 
 
 def test_whoever_logs_out_is_outside(page: Page, problems: list[str]) -> None:
-    page.get_by_role("button", name="Log out").click()
+    page.get_by_role("button", name="Sign out").click()
 
     expect(page.get_by_label("API key")).to_be_visible()
     page.reload()
@@ -199,10 +199,10 @@ def test_a_page_that_is_open_outlives_the_server(
     expect(log).to_contain_text("the first is done")
 
     served.stop(signal.SIGKILL)
-    expect(page.get_by_text("The server does not answer")).to_be_visible()
+    expect(page.get_by_text("The server does not respond")).to_be_visible()
     served.start()
 
-    expect(page.get_by_text("The server does not answer")).to_have_count(0)
+    expect(page.get_by_text("The server does not respond")).to_have_count(0)
     # What it ran is taken up after its last step, and told on a page that nobody has touched.
     expect(log).to_contain_text("running, attempt 2")
     state(page, "running")
@@ -232,14 +232,14 @@ def test_the_overview_tells_of_queues_and_workers(page: Page, served: Served) ->
     served.wait_for_end(served.submit("refuse", "no"))
     show(page, served, "overview")
 
-    expect(page.get_by_role("img", name=re.compile("jobs ended, [1-9]"))).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("jobs finished, [1-9]"))).to_be_visible()
     workers = page.get_by_role("region", name="Workers")
     expect(workers.get_by_title(job)).to_be_visible()
     queues = page.get_by_role("region", name="Queues")
     row = queues.get_by_role("row", name=re.compile("^parcels"))
     row.get_by_role("button", name="Pause").click()
     expect(row).to_contain_text("paused")
-    row.get_by_role("button", name="Go on").click()
+    row.get_by_role("button", name="Resume").click()
     expect(row).not_to_contain_text("paused")
     served.open_gate("seen.go")
 
@@ -250,7 +250,7 @@ def test_what_a_webhook_did_not_take_is_sent_again(page: Page, served: Served) -
         job = served.submit("parcel", "coat", webhook={"url": told.url})
         show(page, served, f"jobs/{job}")
         deliveries = page.get_by_role("region", name="Webhook deliveries")
-        own = deliveries.get_by_role("row").filter(has_text="the job's own")
+        own = deliveries.get_by_role("row").filter(has_text="job webhook")
         expect(own).to_contain_text("500")
 
         told.status = 204
@@ -259,12 +259,12 @@ def test_what_a_webhook_did_not_take_is_sent_again(page: Page, served: Served) -
         expect(own).to_contain_text("delivered")
 
         show(page, served, "webhooks")
-        page.get_by_role("button", name="New webhook").click()
-        page.get_by_role("dialog").get_by_label("Address").fill(told.url)
-        page.get_by_role("dialog").get_by_role("button", name="Make it").click()
-        secret = page.get_by_role("dialog", name="Its secret, shown this once")
+        page.get_by_role("button", name="Create webhook").click()
+        page.get_by_role("dialog").get_by_label("URL").fill(told.url)
+        page.get_by_role("dialog").get_by_role("button", name="Create").click()
+        secret = page.get_by_role("dialog", name="Webhook secret, shown once")
         expect(secret).to_contain_text("whsec_")
-        secret.get_by_role("button", name="I have it").click()
+        secret.get_by_role("button", name="Done").click()
         page.get_by_role("link", name=told.url).click()
         served.wait_for_end(served.submit("parcel", "hat"))
         expect(deliveries).to_contain_text("delivered")
@@ -275,13 +275,13 @@ def test_what_a_webhook_did_not_take_is_sent_again(page: Page, served: Served) -
 
 def test_schedules_are_made_run_and_deleted(page: Page, served: Served) -> None:
     show(page, served, "schedules")
-    page.get_by_role("button", name="New schedule").click()
+    page.get_by_role("button", name="Create schedule").click()
     made = page.get_by_role("dialog")
     made.get_by_label("Name").fill("nightly")
     made.get_by_label("Kind").select_option("parcel")
     made.get_by_label("When").fill("0 3 * * *")
     made.get_by_label("Input").fill('"coat"')
-    made.get_by_role("button", name="Make it").click()
+    made.get_by_role("button", name="Create").click()
     row = page.get_by_role("row", name=re.compile("^nightly"))
     expect(row).to_contain_text("0 3 * * *")
 
@@ -297,16 +297,16 @@ def test_schedules_are_made_run_and_deleted(page: Page, served: Served) -> None:
 
 def test_a_key_is_made_shown_once_and_revoked(page: Page, served: Served) -> None:
     show(page, served, "keys")
-    page.get_by_role("button", name="New key").click()
-    made = page.get_by_role("dialog", name="A new key")
+    page.get_by_role("button", name="Create key").click()
+    made = page.get_by_role("dialog", name="Create a key")
     made.get_by_label("Tenant").fill("acme")
     made.get_by_label("jobs:read").check()
-    made.get_by_label("What it is for").fill("a trial")
-    made.get_by_role("button", name="Make it").click()
-    shown = page.get_by_role("dialog", name="The key, shown this once")
+    made.get_by_label("Description").fill("a trial")
+    made.get_by_role("button", name="Create").click()
+    shown = page.get_by_role("dialog", name="Your new key, shown once")
     key = shown.locator("code").inner_text()
     assert served.ask("GET", "/v1/server", key)["caller"]["tenant"] == "acme"
-    shown.get_by_role("button", name="I have it").click()
+    shown.get_by_role("button", name="Done").click()
 
     row = page.get_by_role("row", name=re.compile("a trial"))
     row.get_by_role("button", name="Revoke").click()
@@ -340,7 +340,7 @@ def test_the_audit_log_says_who_changed_what(page: Page, served: Served) -> None
     expect(log.get_by_role("row").nth(1)).to_contain_text(made["id"])
     page.get_by_label("Actor").fill("cli")
     page.get_by_label("Actor").press("Enter")
-    expect(log).to_contain_text("No such entries")
+    expect(log).to_contain_text("No matching entries")
     page.get_by_role("button", name="Show all").click()
     expect(log.get_by_role("row").nth(1)).to_contain_text("audited-54")
     for number in range(55):

@@ -47,8 +47,8 @@ def manual(served: Served) -> str:
 
 
 def search(page: Page, text: str, how: str = "both ways") -> None:
-    page.get_by_label("What to search for").fill(text)
-    page.get_by_label("How to search").select_option(how)
+    page.get_by_label("Query").fill(text)
+    page.get_by_label("Search mode").select_option(how)
     page.get_by_role("button", name="Search").click()
 
 
@@ -102,7 +102,7 @@ def test_a_document_is_deleted_and_not_found_any_more(page: Page, served: Served
 
     expect(row).to_have_count(0)
     search(page, "otter", "by words")
-    expect(page.get_by_text("Nothing was found.")).to_be_visible()
+    expect(page.get_by_text("No results.")).to_be_visible()
     search(page, "badger", "by words")
     expect(page.get_by_role("article")).to_contain_text("badger.txt")
 
@@ -146,6 +146,6 @@ def test_what_only_a_surface_hands_in_is_not_offered(page: Page, served: Served)
     expect(offered.first).to_be_attached()
     assert set(offered.all_inner_texts()) == kinds - {"ingest.batch"}
     show(page, served, "schedules")
-    page.get_by_role("button", name="New schedule").click()
+    page.get_by_role("button", name="Create schedule").click()
     expect(offered).to_have_count(len(kinds) - 1)
     assert "ingest.batch" not in offered.all_inner_texts()

@@ -47,7 +47,7 @@ def test_the_first_of_everything_with_a_key(door: Page, served: Served) -> None:
     door.get_by_role("region", name="Jobs", exact=True).get_by_role("link", name="order").click()
     state(door, "succeeded")
     show(door, served, "schedules")
-    expect(door.get_by_role("heading", name="Nothing comes back by itself")).to_be_visible()
+    expect(door.get_by_role("heading", name="No schedules yet")).to_be_visible()
     assert run_line(door, key).startswith("HTTP/1.1 201")
     expect(door.get_by_role("row", name=re.compile("^nightly"))).to_contain_text("order")
 
@@ -62,7 +62,7 @@ def test_the_line_is_for_the_tenant_that_is_looked_at(page: Page, served: Served
 
     assert len(served.ask("GET", "/v1/jobs", key)["jobs"]) == 1
     show(page, served, "webhooks")
-    expect(page.get_by_role("heading", name="Nobody is told")).to_be_visible()
+    expect(page.get_by_role("heading", name="No webhooks yet")).to_be_visible()
     made = run_line(page, served.admin)
     # Only that the example's address has no name here stands against it, where there is no network.
     assert made.startswith("HTTP/1.1 201") or "example.com" in made

@@ -23,11 +23,11 @@ def test_hostile_content_is_shown_as_text(page: Page, served: Served) -> None:
     show(page, served, f"jobs/{job}")
     expect(page.get_by_role("log")).to_contain_text(MARKUP)
 
-    for name in ("Error", "Input", "Log and output", "Facts"):
+    for name in ("Error", "Input", "Log and output", "Details"):
         expect(page.get_by_role("region", name=name)).to_contain_text("<img src=/v1/nothing")
     expect(page.get_by_role("region", name=re.compile("^Steps"))).to_contain_text("<img")
     expect(page.get_by_label("Traceback")).to_contain_text(MARKUP)
-    expect(page.get_by_role("region", name="Files")).to_contain_text("page.html")
+    expect(page.get_by_role("region", name="Artifacts")).to_contain_text("page.html")
     picture = page.get_by_role("img", name="picture.svg")
     expect(picture).to_be_visible()
     assert picture.evaluate("image => image.naturalWidth") == 40

@@ -13,17 +13,17 @@ from .conftest import PATIENTLY, Served, come_in, show, state
 
 pytestmark = PATIENTLY
 
-JOBS, HAND_IN = "Jobs", "Try it"
+JOBS, SUBMIT = "Jobs", "Submit"
 ALL_KINDS = [JOBS, "Schedules", "Webhooks"]
 OFFERED: dict[tuple[str, ...], list[str]] = {
     ("jobs:read",): ALL_KINDS,
-    ("jobs:read", "jobs:write:parcel"): [*ALL_KINDS, HAND_IN],
-    ("jobs:read", "jobs:write", "jobs:cancel"): [*ALL_KINDS, HAND_IN],
+    ("jobs:read", "jobs:write:parcel"): [*ALL_KINDS, SUBMIT],
+    ("jobs:read", "jobs:write", "jobs:cancel"): [*ALL_KINDS, SUBMIT],
     ("jobs:read:parcel",): [JOBS],
     ("jobs:read:order", "jobs:read:parcel"): [JOBS],
-    ("jobs:read:parcel", "jobs:write:parcel", "jobs:cancel:parcel"): [JOBS, HAND_IN],
-    ("jobs:write:parcel",): [HAND_IN],
-    ("admin",): [*ALL_KINDS, "Keys and tenants", "Audit log", HAND_IN],
+    ("jobs:read:parcel", "jobs:write:parcel", "jobs:cancel:parcel"): [JOBS, SUBMIT],
+    ("jobs:write:parcel",): [SUBMIT],
+    ("admin",): [*ALL_KINDS, "Keys and tenants", "Audit log", SUBMIT],
 }
 # Of another tenant than the operator's.
 TENANT = "wardrobe"
@@ -76,7 +76,7 @@ def test_every_page_that_is_offered_opens(
     for name in OFFERED[scopes]:
         door.get_by_role("navigation").get_by_role("link", name=name).click()
         expect(door.get_by_role("heading", level=1)).to_have_text(name)
-        expect(door.get_by_text("Reading …")).to_have_count(0)
+        expect(door.get_by_text("Loading …")).to_have_count(0)
         expect(door.get_by_role("alert")).to_have_count(0)
     for kind, job in jobs.items():
         if {f"jobs:read:{kind}", "jobs:read", "admin"} & set(scopes):
@@ -100,11 +100,11 @@ def test_a_key_for_a_kind_sees_its_jobs_alone(
         expect(listed.get_by_role("link", name="order")).to_have_count(0)
     for name in ("succeeded", "failed", "queued"):
         show(door, served, f"jobs?state={name}")
-        expect(door.get_by_label("State")).to_have_value(name)
-        expect(door.get_by_role("group", name="With all jobs")).to_have_count(0)
+        expect(door.get_by_label("Status")).to_have_value(name)
+        expect(door.get_by_role("group", name="All matching jobs")).to_have_count(0)
     show(door, served, f"jobs/{jobs['parcel']}")
     state(door, "succeeded")
-    for name in ("Delete", "Cancel", "Run again as new", "Send again"):
+    for name in ("Delete", "Cancel", "Run again", "Send again"):
         expect(door.get_by_role("button", name=name)).to_have_count(0)
 
 
@@ -115,7 +115,7 @@ def test_children_are_seen_of_the_kinds_that_may_be(
     enter("jobs:read:order", *also)
     with door.expect_response(lambda answer: "parent=" in answer.url):
         show(door, served, f"jobs/{jobs['order']}")
-    spawned = door.get_by_role("region", name="Jobs it has spawned")
+    spawned = door.get_by_role("region", name="Children")
     if also:
         expect(spawned).to_contain_text("parcel")
     else:
@@ -127,7 +127,7 @@ def test_what_may_be_done_to_some_kinds_is_offered_for_those(
     door: Page, enter: Enter, served: Served, jobs: dict[str, str]
 ) -> None:
     enter("jobs:read", "jobs:write:parcel")
-    bulk = door.get_by_role("group", name="With all jobs")
+    bulk = door.get_by_role("group", name="All matching jobs")
     show(door, served, "jobs?state=succeeded")
     expect(door.get_by_role("region", name="Jobs", exact=True)).to_contain_text(jobs["order"])
     expect(bulk).to_have_count(0)
@@ -137,21 +137,21 @@ def test_what_may_be_done_to_some_kinds_is_offered_for_those(
     door.get_by_label("Kind", exact=True).select_option("parcel")
     bulk.get_by_role("button", name="Delete").click()
     question = door.get_by_role("dialog", name="Delete")
-    question.get_by_role("button", name="Leave it").click()
+    question.get_by_role("button", name="Dismiss").click()
 
     show(door, served, "schedules")
     for kind, count in (("parcel", 1), ("order", 0)):
         row = door.get_by_role("row", name=f"each-{kind}")
         expect(row).to_be_visible()
         expect(row.get_by_role("button", name="Run now")).to_have_count(count)
-    door.get_by_role("button", name="New schedule").click()
+    door.get_by_role("button", name="Create schedule").click()
     expect(door.get_by_label("Kind", exact=True).locator("option")).to_have_text(["parcel"])
-    door.get_by_role("button", name="Leave it").click()
+    door.get_by_role("button", name="Cancel").click()
 
     show(door, served, "webhooks")
     door.get_by_role("link", name="https://127.0.0.1:1/told").click()
     expect(door.get_by_role("region", name="Webhook deliveries")).to_be_visible()
-    for name in ("New webhook", "New secret", "Send again"):
+    for name in ("Create webhook", "Rotate secret", "Send again"):
         expect(door.get_by_role("button", name=name)).to_have_count(0)
     show(door, served, "try")
     expect(door.get_by_label("Kind", exact=True).locator("option")).to_have_text(["parcel"])
@@ -160,8 +160,8 @@ def test_what_may_be_done_to_some_kinds_is_offered_for_those(
 def test_a_key_that_only_hands_in_is_told_the_id(door: Page, enter: Enter, served: Served) -> None:
     enter("jobs:write:parcel")
     door.get_by_role("textbox", name="Input").fill("scarf")
-    door.get_by_role("button", name="Hand it in").click()
-    told = door.get_by_role("status").filter(has_text="It is handed in")
+    door.get_by_role("button", name="Submit").click()
+    told = door.get_by_role("status").filter(has_text="Submitted")
     expect(told).to_be_visible()
     job = told.inner_text().split()[-1]
     assert served.ask("GET", f"/v1/jobs/{job}?tenant={TENANT}")["kind"] == "parcel"
@@ -169,5 +169,5 @@ def test_a_key_that_only_hands_in_is_told_the_id(door: Page, enter: Enter, serve
 
 def test_a_key_for_nothing_here_is_told_so(door: Page, served: Served) -> None:
     door.get_by_label("API key").fill(key_for(served, "jobs:cancel"))
-    door.get_by_role("button", name="Come in").click()
-    expect(door.get_by_role("main")).to_contain_text("nothing that could be shown")
+    door.get_by_role("button", name="Sign in").click()
+    expect(door.get_by_role("main")).to_contain_text("has no scope for any page")

@@ -1,6 +1,6 @@
-"""The cockpit: pages at `/ui` to see and steer the work.
+"""The cockpit: the web interface at `/ui`.
 
-They are files, and everything they show comes from the public API with the key that its reader
-typed in; there is nothing here that a key could not do by itself. The key is kept by the page and
-sent as a header, never as a cookie, so no other page can make a browser use it.
+It consists of static files. All its data comes from the public API with the key that the user
+signed in with, so the cockpit can do nothing that the key could not do by itself. The page stores
+the key and sends it as a header, never as a cookie, so no other page can make a browser use it.
 """

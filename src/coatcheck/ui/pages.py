@@ -1,8 +1,8 @@
-"""Gives out the files of the cockpit.
+"""The endpoints that serve the files of the cockpit.
 
-They are read once. All but the page itself are at an address that changes whenever one of them
-does, so a browser keeps them for good and never mixes two releases. The page is asked for each
-time; what it may load and run is this server's alone, and nothing inline.
+The files are read once. The path of every file but the page itself contains a hash of all files, so
+browsers cache them indefinitely and never mix two releases. The page is revalidated on each load.
+It may load and run only files of this server, and nothing inline.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from coatcheck.http.endpoint import Access, Endpoint, EndpointResponse, Handler
 
 PATH = "/ui"
 _PAGE = "index.html"
-# Of what others wrote: where it is missing nothing would work.
-_NEEDED = "vendor/preact.js"
+# The third-party file whose absence means that the cockpit was not built.
+_REQUIRED = "vendor/preact.js"
 _TYPES = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -30,7 +30,7 @@ _TYPES = {
     "svg": "image/svg+xml",
     "txt": "text/plain; charset=utf-8",
 }
-# Pictures that jobs have made are shown from memory (blob:), where an SVG can do nothing.
+# Images that jobs created are shown from memory (blob:), where an SVG cannot run scripts.
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -42,8 +42,8 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_FOR_GOOD = {"Cache-Control": "public, max-age=31536000, immutable"}
-_ASKED_EACH_TIME = {"Cache-Control": "no-cache"}
+_IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable"}
+_REVALIDATED = {"Cache-Control": "no-cache"}
 
 
 class _File(NamedTuple):
@@ -52,7 +52,7 @@ class _File(NamedTuple):
 
 
 class Cockpit:
-    """The files, as they were when the process began."""
+    """The files, as they were when the process started."""
 
     def __init__(self, root: Traversable | None = None) -> None:
         found = dict(_read(files("coatcheck.ui") / "static" if root is None else root))
@@ -61,36 +61,36 @@ class Cockpit:
             digest.update(name.encode() + b"\0" + found[name].content)
         self.release = digest.hexdigest()
         page = found.pop(_PAGE).content.replace(b"{release}", self.release.encode())
-        self._page = page if _NEEDED in found else None
+        self._page = page if _REQUIRED in found else None
         self._files = found
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """The calls, none of which needs a key: there is nothing in these files."""
+        """The endpoints. All are public: the files contain no data."""
         page = {200: EndpointResponse("The page.", {"text/html": {"type": "string"}})}
-        part = {200: EndpointResponse("A file.", {"*/*": {"type": "string"}})}
+        file = {200: EndpointResponse("A file.", {"*/*": {"type": "string"}})}
         return (
             self._endpoint(PATH, self.get_page, "cockpit", page),
             self._endpoint(f"{PATH}/", self.get_page, "cockpitToo", page),
-            self._endpoint(f"{PATH}/{{release}}/{{path:path}}", self.get_file, "cockpitFile", part),
+            self._endpoint(f"{PATH}/{{release}}/{{path:path}}", self.get_file, "cockpitFile", file),
         )
 
     async def get_page(self, _request: Request) -> Response:
-        """Answer with the page."""
+        """Return the page."""
         if self._page is None:
-            raise HTTPException(404, "the cockpit was not built in here: run make setup")
-        return Response(self._page, 200, _HEADERS | _ASKED_EACH_TIME, _TYPES["html"])
+            raise HTTPException(404, "the cockpit is not built: run make setup")
+        return Response(self._page, 200, _HEADERS | _REVALIDATED, _TYPES["html"])
 
     async def get_file(self, request: Request) -> Response:
-        """Answer with a part of the page, of this release."""
+        """Return a file of this release."""
         found = self._files.get(request.path_params["path"])
         if found is None or request.path_params["release"] != self.release:
             raise HTTPException(404, "there is no such file")
-        return Response(found.content, 200, _HEADERS | _FOR_GOOD, found.media_type)
+        return Response(found.content, 200, _HEADERS | _IMMUTABLE, found.media_type)
 
     @staticmethod
     def _endpoint(
-        path: str, handler: Handler, name: str, answers: dict[int, EndpointResponse]
+        path: str, handler: Handler, name: str, responses: dict[int, EndpointResponse]
     ) -> Endpoint:
         return Endpoint(
             "GET",
@@ -99,7 +99,7 @@ class Cockpit:
             name,
             "The cockpit",
             "operating",
-            answers,
+            responses,
             hidden=True,
             access=Access.PUBLIC,
         )

@@ -1,4 +1,4 @@
-// Shows /openapi.json. Everything is put in as text: what a description says is never markup.
+// Renders /openapi.json. Everything is inserted as text: a description is never markup.
 
 const element = (tag, properties = {}, ...children) => {
   const made = Object.assign(document.createElement(tag), properties);
@@ -8,10 +8,10 @@ const element = (tag, properties = {}, ...children) => {
 
 const code = (text) => element("code", {}, text);
 
-// What stands between backticks is code.
+// Text between backticks is code.
 const prose = (text) => text.split("`").map((part, at) => (at % 2 ? code(part) : part));
 
-// Replaces references by what they name, a few levels deep: enough to read, and never endless.
+// Resolves references up to a few levels, so that recursive schemas end.
 const resolve = (api, schema, depth = 0) => {
   if (Array.isArray(schema)) return schema.map((part) => resolve(api, part, depth));
   if (schema === null || typeof schema !== "object") return schema;
@@ -36,7 +36,7 @@ const parameterTable = (parameters) =>
   element(
     "table",
     {},
-    element("tr", {}, ...["parameter", "in", "what"].map((text) => element("th", {}, text))),
+    element("tr", {}, ...["parameter", "in", "description"].map((text) => element("th", {}, text))),
     ...parameters.map((one) =>
       element(
         "tr",
@@ -74,11 +74,11 @@ const call = (api, path, method, operation) =>
       element("p", {}, ...prose(operation.description)),
       element("pre", {}, example(method, path, operation)),
       operation.parameters.length ? parameterTable(operation.parameters) : null,
-      operation.requestBody ? element("h3", {}, "Takes") : null,
+      operation.requestBody ? element("h3", {}, "Request body") : null,
       ...Object.entries(operation.requestBody?.content ?? {}).map(([media, content]) =>
         schemaBlock(api, media, content),
       ),
-      element("h3", {}, "Answers"),
+      element("h3", {}, "Responses"),
       ...Object.entries(operation.responses).flatMap(([status, answer]) => [
         element("p", {}, code(status), " ", ...prose(answer.description)),
         ...Object.entries(answer.content ?? {})
@@ -88,7 +88,7 @@ const call = (api, path, method, operation) =>
     ),
   );
 
-// A link to a call, such as /docs#submitJob, shows it opened.
+// A link to an operation, such as /docs#submitJob, expands it.
 const openNamed = () => {
   const named = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!(named instanceof HTMLDetailsElement)) return;
@@ -100,7 +100,7 @@ const show = async () => {
   const main = document.getElementById("calls");
   try {
     const answer = await fetch("/openapi.json");
-    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+    if (!answer.ok) throw new Error(`the server responded with ${answer.status}`);
     const api = await answer.json();
     const sections = api.tags.map(({ name }) =>
       element(
@@ -117,7 +117,7 @@ const show = async () => {
     main.replaceChildren(...sections);
     openNamed();
   } catch (error) {
-    main.replaceChildren(element("p", {}, `The description could not be read: ${error.message}`));
+    main.replaceChildren(element("p", {}, `The description could not be loaded: ${error.message}`));
   }
 };
 

@@ -52,7 +52,7 @@ export const send = async (method, path, { body, headers = {}, signal } = {}) =>
   reachable.set(true);
   if (answer.ok || answer.status === 304) return answer;
   const problem = await problemOf(answer);
-  // A key that was good and is not any more: back to the door.
+  // The key is no longer valid: back to the sign-in page.
   if (answer.status === 401 && server.get()) logOut();
   throw new Refused(answer.status, problem);
 };

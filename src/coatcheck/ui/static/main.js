@@ -1,9 +1,9 @@
-// The frame around every page: who is here, where they are, and what they may see.
+// The frame around every page: navigation, caller and sign-in.
 
 import { get } from "./api.js";
 import { Audit } from "./pages/audit.js";
 import { Collections, mayReadDocuments } from "./pages/collections.js";
-import { Door } from "./pages/door.js";
+import { SignIn } from "./pages/sign-in.js";
 import { Job } from "./pages/job.js";
 import { Jobs } from "./pages/jobs.js";
 import { Keys } from "./pages/keys.js";
@@ -27,7 +27,7 @@ const PAGES = [
   { path: "collections", name: "Collections", page: Collections, open: mayReadDocuments },
   { path: "keys", name: "Keys and tenants", page: Keys, open: () => may("admin") },
   { path: "audit", name: "Audit log", page: Audit, open: () => may("admin") },
-  { path: "try", name: "Try it", page: TryIt, open: () => may("jobs:write") },
+  { path: "try", name: "Submit", page: TryIt, open: () => may("jobs:write") },
 ];
 
 const Tools = () => {
@@ -43,10 +43,10 @@ const Tools = () => {
       </div>
       <div class="version">Coatcheck ${version}${info.needs_key ? null : html` · <a href="/docs">API</a>`}</div>
       <div class="side-tools">
-        <button type="button" class="bare" onClick=${nextTheme} title=${`Colours: ${shade}`}
-          aria-label=${`Colours: ${shade}. Change`}><${Icon} name=${shade} /></button>
+        <button type="button" class="bare" onClick=${nextTheme} title=${`Theme: ${shade}`}
+          aria-label=${`Theme: ${shade}. Change`}><${Icon} name=${shade} /></button>
         ${key.get()
-          ? html`<button type="button" class="bare" onClick=${logOut} title="Log out" aria-label="Log out">
+          ? html`<button type="button" class="bare" onClick=${logOut} title="Sign out" aria-label="Sign out">
               <${Icon} name="leave" />
             </button>`
           : null}
@@ -63,7 +63,7 @@ const Frame = () => {
   const content = useRef(null);
   const where = parts.join("/");
   useEffect(() => {
-    document.title = `${current ? current.name : "Nothing"} · Coatcheck`;
+    document.title = `${current ? current.name : "No access"} · Coatcheck`;
     content.current?.focus({ preventScroll: true });
     scrollTo(0, 0);
   }, [where]);
@@ -72,7 +72,7 @@ const Frame = () => {
     <div class="frame">
       <aside class="side">
         <a class="skip" href=${location.hash} onClick=${(event) => (event.preventDefault(), content.current.focus())}>
-          To the content
+          Skip to content
         </a>
         <a class="brand" href="#/"><${Mark} />Coatcheck</a>
         <nav aria-label="Pages">
@@ -87,11 +87,11 @@ const Frame = () => {
         <${Tools} />
       </aside>
       <div>
-        ${online ? null : html`<p class="offline" role="alert">The server does not answer; trying again …</p>`}
+        ${online ? null : html`<p class="offline" role="alert">The server does not respond; retrying …</p>`}
         <main ref=${content} tabindex="-1">
           ${Page
             ? html`<${Page} key=${parts[1] ?? ""} id=${parts[1]} />`
-            : html`<p class="notice warn">This key is good for nothing that could be shown here.</p>`}
+            : html`<p class="notice warn">This key has no scope for any page.</p>`}
         </main>
       </div>
     </div>
@@ -121,7 +121,7 @@ const Cockpit = () => {
     return () => clearTimeout(timer);
   }, [text, info, turn]);
   if (info) return html`<${Frame} />`;
-  if (refused) return html`<${Door} refused=${refused} tried=${text} again=${() => setTurn(turn + 1)} />`;
+  if (refused) return html`<${SignIn} refused=${refused} tried=${text} again=${() => setTurn(turn + 1)} />`;
   return null;
 };
 

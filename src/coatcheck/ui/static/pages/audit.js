@@ -13,7 +13,7 @@ const PAGE = 50;
 const RESOURCES = ["key", "tenant", "webhook", "schedule", "task"];
 const VERBS = ["create", "update", "delete", "revoke", "rotate", "enable", "disable", "pause", "resume"];
 const TONES = { create: "good", delete: "bad", revoke: "bad" };
-// The pages that show resources of a kind; the secret that webhooks share has none of its own.
+// The page of each resource type; the shared webhook secret has none.
 const LINKS = {
   key: () => to("keys"),
   tenant: () => to("keys"),
@@ -44,7 +44,7 @@ const COLUMNS = [
 
 const asTime = (text) => (text ? new Date(text).toISOString() : "");
 
-// What is said behind the # about the listing, read into the parameters of GET /v1/audit.
+// Converts the query of the page to the parameters of GET /v1/audit.
 const readFilters = (query) => {
   const [resource, verb] = [query.get("resource") ?? "", query.get("verb") ?? ""];
   return {
@@ -59,7 +59,7 @@ const readFilters = (query) => {
 
 const Filters = ({ query }) => {
   const choose = (name) => (event) => setQuery({ [name]: event.target.value.trim() });
-  // Not `value`: entries that arrive while somebody types would undo it.
+  // Not `value`: arriving entries would overwrite what the user types.
   const typed = (name) => {
     const given = query.get(name) ?? "";
     return { key: `${name} ${given}`, defaultValue: given, onChange: choose(name) };
@@ -108,7 +108,7 @@ export const Audit = () => {
         ${!value && !error ? html`<${Waiting} />` : null}
         ${value && !rows.length
           ? isFiltered
-            ? html`<${Empty} title="No such entries"><p>Nothing fits these filters.</p>
+            ? html`<${Empty} title="No matching entries"><p>No entry matches these filters.</p>
                 <button type="button" onClick=${() => go("#/audit")}>Show all</button><//>`
             : html`<${Empty} title="No entries yet"><p>Changes of keys, tenants, webhooks, schedules and tasks are listed here.</p><//>`
           : null}

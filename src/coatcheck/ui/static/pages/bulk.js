@@ -1,11 +1,11 @@
-// The same for all jobs that the filters find: they are counted, the reader is asked, and then they
-// are dealt with a thousand at a time.
+// Bulk operations on all matching jobs: they are counted, the user confirms, and then they
+// are processed a thousand at a time.
 
 import { post } from "../api.js";
-import { confirm, say } from "../saying.js";
+import { confirm, say } from "../messages.js";
 import { may, mayForAll } from "../session.js";
 import { html, useState } from "../view.js";
-import { count, plural } from "../words.js";
+import { count, plural } from "../format.js";
 
 const DEEDS = [
   { name: "Cancel", past: "cancelled", call: "/v1/cancellations", scope: "jobs:cancel", states: ["queued", "running", "waiting"] },
@@ -23,7 +23,7 @@ const bodyOf = ({ state, kind, queue, label, created_after: from, created_before
   ...(to && { created_before: to }),
 });
 
-// Goes through all pages of a call; `tell` hears how many there were so far.
+// Repeats a request for all its pages; `tell` gets the number of jobs so far.
 const through = async (call, body, tell, most = Infinity) => {
   let jobs = 0;
   let cursor = null;
@@ -48,10 +48,10 @@ export const Bulk = ({ filters, hidden, done }) => {
       const found = await through(call, { ...body, dry_run: true }, () => {}, MOST_COUNTED);
       setBusy("");
       const number = found.more ? `${count(found.jobs)} or more` : count(found.jobs);
-      if (!found.jobs) return say("There are no such jobs any more.");
+      if (!found.jobs) return say("No job matches any more.");
       const yes = await confirm({
         title: `${name} ${number} ${found.jobs === 1 ? "job" : "jobs"}?`,
-        text: `All ${filters.state} jobs that these filters find, on this page and on every other.`,
+        text: `All ${filters.state} jobs that match these filters, on all pages.`,
         yes: `${name} ${number}`,
         danger,
       });
@@ -66,8 +66,8 @@ export const Bulk = ({ filters, hidden, done }) => {
     }
   };
   return html`
-    <div class="actions" role="group" aria-label="With all jobs that are found">
-      <span class="quiet">All ${filters.state} jobs that are found:</span>
+    <div class="actions" role="group" aria-label="All matching jobs">
+      <span class="quiet">All ${filters.state} jobs that match:</span>
       ${deeds.map((deed) => html`
         <button type="button" class=${`small ${deed.danger ? "danger" : ""}`} disabled=${busy !== ""} onClick=${() => run(deed)}>
           ${deed.name} …

@@ -1,4 +1,4 @@
-// Documents that were taken in, and what is found in them.
+// Collections of documents, and search.
 
 import { get, remove, withQuery } from "../api.js";
 import { Curl } from "../parts/curl.js";
@@ -6,13 +6,13 @@ import { Empty, Failure, Labels, Panel, Time, Waiting } from "../parts/small.js"
 import { Table } from "../parts/table.js";
 import { usePolled } from "../polling.js";
 import { to } from "../router.js";
-import { attempt, confirm } from "../saying.js";
+import { attempt, confirm } from "../messages.js";
 import { may, server, tenant } from "../session.js";
 import { useStore } from "../store.js";
 import { html, useState } from "../view.js";
-import { count, plural, size } from "../words.js";
+import { count, plural, size } from "../format.js";
 
-// What documents are taken in by; whoever may read its jobs may read them.
+// The kind that ingests documents; a key that may read its jobs may read the documents.
 const SURFACE = "ingest";
 const KIND = "ingest.document";
 const RESULTS = 10;
@@ -53,15 +53,15 @@ const Search = ({ name }) => {
   return html`
     <${Panel} title=${`Search in ${name}`} flush>
       <form class="search" role="search" onSubmit=${find}>
-        <input name="q" type="search" required aria-label="What to search for" placeholder="A question, or words" />
-        <select name="mode" aria-label="How to search">
-          <option value="hybrid">both ways</option><option value="text">by words</option><option value="vector">by meaning</option>
+        <input name="q" type="search" required aria-label="Query" placeholder="A question, or words" />
+        <select name="mode" aria-label="Search mode">
+          <option value="hybrid">hybrid</option><option value="text">full text</option><option value="vector">semantic</option>
         </select>
         <button class="main" type="submit">Search</button>
       </form>
       <${Failure} error=${problem} />
       ${results?.map((found) => html`<${Found} found=${found} />`)}
-      ${results && !results.length ? html`<p class="quiet">Nothing was found.</p>` : null}
+      ${results && !results.length ? html`<p class="quiet">No results.</p>` : null}
     <//>
   `;
 };
@@ -71,7 +71,7 @@ const Documents = ({ name }) => {
   const address = withQuery(`${pathOf(name)}/documents`, { limit: PAGE, cursor: cursors.at(-1) });
   const { value, error, refresh } = usePolled(() => get(address), [address], 8000);
   const erase = async (document) => {
-    const yes = await confirm({ title: `Delete ${document.name}?`, text: "It is not found any more, and its passages are gone.", yes: "Delete", danger: true });
+    const yes = await confirm({ title: `Delete ${document.name}?`, text: "The document and its passages are deleted from the collection.", yes: "Delete", danger: true });
     if (yes) await attempt(() => remove(`/v1/documents/${encodeURIComponent(document.id)}`), "The document is deleted.").then(refresh);
   };
   const columns = [
@@ -87,8 +87,8 @@ const Documents = ({ name }) => {
       <${Failure} error=${value ? null : error} />
       ${value ? html`<div class="as-list"><${Table} caption="Documents" columns=${columns} rows=${value.documents} keyOf=${({ id }) => id} /></div>` : null}
       ${cursors.length || value?.next_cursor ? html`<div class="pager">
-        <button type="button" disabled=${!cursors.length} onClick=${() => setCursors(cursors.slice(0, -1))}>Back</button>
-        <button type="button" disabled=${!value?.next_cursor} onClick=${() => setCursors([...cursors, value.next_cursor])}>More</button>
+        <button type="button" disabled=${!cursors.length} onClick=${() => setCursors(cursors.slice(0, -1))}>Previous</button>
+        <button type="button" disabled=${!value?.next_cursor} onClick=${() => setCursors([...cursors, value.next_cursor])}>Next</button>
       </div>` : null}
     <//>
   `;
@@ -105,7 +105,7 @@ export const Collections = ({ id }) => {
       <${Failure} error=${value ? null : error} />
       ${!value && !error ? html`<${Waiting} />` : null}
       ${value && !rows.length ? html`<${Panel} label="Collections"><${Empty} title="No documents yet">
-        <p>A file is read, cut up and made searchable by a job:</p>
+        <p>A job reads a file, splits it into passages and indexes them:</p>
         ${may("jobs:write", KIND) ? html`<${Curl} path="/v1/ingest" form=${{ files: "@README.md", collection: "docs" }} />` : null}
       <//><//>` : null}
       ${rows.length ? html`<${Panel} label="Collections"><ul class="files">

@@ -1,4 +1,4 @@
-// An editor for diagrams, with the picture beside it. Each drawing is a job like any other.
+// A diagram editor with a preview. Each rendering is a job.
 
 import { post } from "../api.js";
 import { Picture, canBeShown } from "../parts/picture.js";

@@ -1,10 +1,10 @@
-// Which jobs are listed. Every filter is one that the store has an index for, so a million jobs are
-// as quick to look through as a hundred. What is typed into the one field for text is therefore
-// read as one of:
+// The filters of the job list. The store has an index for every filter, so a million jobs are
+// as fast to search as a hundred. The text field is therefore
+// interpreted as one of:
 //
 //   name:value   a label
-//   a kind       its name, or the beginning of it where only one kind begins so
-//   an id        all of it (it is opened), or its beginning: ids begin with the time they were made
+//   a kind       its name, or an unambiguous prefix of it
+//   an id        complete (the job is opened), or a prefix: ids start with their creation time
 
 import { kindsFor } from "../session.js";
 
@@ -14,7 +14,7 @@ const ID_LETTERS = 26;
 
 export const STATES = ["queued", "running", "waiting", "succeeded", "failed", "cancelled"];
 
-// When jobs were made whose ids begin like this, as [from, to) in milliseconds.
+// The creation times of ids with this prefix, as [from, to) in milliseconds.
 export const timesOf = (beginning) => {
   const letters = beginning.toUpperCase().slice(0, TIME_LETTERS);
   const value = (text) => [...text].reduce((sum, letter) => sum * 32 + LETTERS.indexOf(letter), 0);
@@ -26,7 +26,7 @@ export const timesOf = (beginning) => {
 export const looksLikeAnId = (text) =>
   text.length >= 6 && text.length <= ID_LETTERS && /^0[0-9a-hjkmnp-tv-z]+$/i.test(text);
 
-// What is said behind the # about the listing, read into the parameters of GET /v1/jobs.
+// Converts the query of the page to the parameters of GET /v1/jobs.
 export const readFilters = (query, kinds) => {
   const text = (query.get("text") ?? "").trim();
   const filters = {
@@ -51,16 +51,16 @@ export const readFilters = (query, kinds) => {
       filters.created_after = new Date(from).toISOString();
       filters.created_before = new Date(Math.min(to, 8.64e15)).toISOString();
       filters.beginning = text.toUpperCase();
-      note = "jobs whose id begins like this";
+      note = "jobs whose id starts with this";
     } else if (named.length) {
-      note = `several kinds begin like this: ${named.slice(0, 5).join(", ")}`;
+      note = `several kinds start with this: ${named.slice(0, 5).join(", ")}`;
       filters.nothing = true;
     } else {
-      note = "write a kind, a label as name:value, or an id";
+      note = "enter a kind, a label as name:value, or an id";
       filters.nothing = true;
     }
   }
-  // A key for some kinds lists one of them at a time.
+  // A key that is limited to some kinds lists one kind at a time.
   const only = kindsFor("jobs:read");
   if (only && !only.includes(filters.kind)) filters.kind = only[0] ?? "";
   return { filters, note };

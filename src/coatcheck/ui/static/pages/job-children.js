@@ -1,4 +1,4 @@
-// The jobs that a job has spawned, and theirs.
+// The children of a job, recursively.
 
 import { get, withQuery } from "../api.js";
 import { Panel, Progress, State, Time } from "../parts/small.js";
@@ -10,7 +10,7 @@ import { html, useState } from "../view.js";
 const PAGE = 50;
 const DEEPEST = 4;
 
-// A key for some kinds is told of jobs of one at a time.
+// A key that is limited to some kinds lists one kind at a time.
 const childrenOf = async (parent, limit) => {
   const kinds = kindsFor("jobs:read") ?? [""];
   const pages = await Promise.all(kinds.map((kind) => get(withQuery("/v1/jobs", { parent, kind, limit }))));
@@ -25,7 +25,7 @@ const Branch = ({ parent, depth }) => {
     <ul class="files">
       ${value.jobs.map((job) => html`<${Leaf} key=${job.id} job=${job} depth=${depth} />`)}
     </ul>
-    ${value.more ? html`<p class="quiet">The newest ${PAGE} are shown.</p>` : null}
+    ${value.more ? html`<p class="quiet">Only the newest ${PAGE} are shown.</p>` : null}
   `;
 };
 
@@ -38,7 +38,7 @@ const Leaf = ({ job, depth }) => {
       ${job.state === "running" ? html`<${Progress} progress=${job.progress} />` : null}
       <span class="quiet"><${Time} at=${job.created_at} /></span>
       ${depth < DEEPEST ? html`<button type="button" class="small bare" aria-expanded=${open} onClick=${() => setOpen(!open)}>
-        ${open ? "fold" : "its jobs"}</button>` : null}
+        ${open ? "collapse" : "children"}</button>` : null}
     </li>
     ${open ? html`<li class="branch"><div><${Branch} parent=${job.id} depth=${depth + 1} /></div></li>` : null}
   `;
@@ -47,5 +47,5 @@ const Leaf = ({ job, depth }) => {
 export const Children = ({ job }) => {
   const { value } = usePolled(() => childrenOf(job.id, 1), [job.id], 5000);
   if (!value?.jobs.length) return null;
-  return html`<${Panel} title="Jobs it has spawned"><${Branch} parent=${job.id} depth=${0} /><//>`;
+  return html`<${Panel} title="Children"><${Branch} parent=${job.id} depth=${0} /><//>`;
 };

@@ -1,19 +1,19 @@
-// The files a job has left behind: pictures are shown, everything can be saved.
+// The artifacts of a job: images are shown, every file can be downloaded.
 
 import { Icon } from "../parts/icons.js";
 import { Picture, canBeShown } from "../parts/picture.js";
-import { save } from "../parts/saving.js";
+import { save } from "../parts/download.js";
 import { Panel } from "../parts/small.js";
-import { attempt } from "../saying.js";
+import { attempt } from "../messages.js";
 import { html } from "../view.js";
-import { size } from "../words.js";
+import { size } from "../format.js";
 
 const MOST_PICTURES = 6;
 
 export const Files = ({ job }) => {
   if (!job.artifacts.length) return null;
   return html`
-    <${Panel} title="Files">
+    <${Panel} title="Artifacts">
       <div class="pictures">
         ${job.artifacts.filter(canBeShown).slice(0, MOST_PICTURES).map((file) => html`<${Picture} key=${file.name} file=${file} />`)}
         <ul class="files">

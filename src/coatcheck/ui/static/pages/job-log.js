@@ -1,8 +1,8 @@
-// What a job says of itself, as it comes.
+// The event log of a job, live.
 
 import { Panel } from "../parts/small.js";
 import { html, useEffect, useRef, useState } from "../view.js";
-import { count, timeOfDay, exactTime } from "../words.js";
+import { count, timeOfDay, exactTime } from "../format.js";
 
 const CHOICES = { all: null, log: ["log"], output: ["output"] };
 
@@ -39,7 +39,7 @@ export const Log = ({ events, leftOut, job }) => {
     if (follows && place.current) place.current.scrollTop = place.current.scrollHeight;
   }, [shown.length, follows]);
   const actions = html`
-    <div class="seg" role="group" aria-label="What is shown">
+    <div class="seg" role="group" aria-label="Event types">
       ${Object.keys(CHOICES).map((name) => html`
         <button type="button" aria-pressed=${chosen === name} onClick=${() => setChosen(name)}>${name}</button>`)}
     </div>
@@ -48,14 +48,14 @@ export const Log = ({ events, leftOut, job }) => {
   return html`
     <${Panel} title="Log and output" actions=${actions} flush>
       <div class="log" ref=${place} role="log" tabindex="0" aria-label="Log and output">
-        ${leftOut ? html`<p class="log-line quiet">${count(leftOut)} entries in the middle are left out: GET ${job.links.events}</p>` : null}
+        ${leftOut ? html`<p class="log-line quiet">${count(leftOut)} entries in the middle are not shown: GET ${job.links.events}</p>` : null}
         ${shown.map((event) => html`
           <div class=${`log-line type-${event.type}`} key=${event.seq}>
             <time datetime=${event.at} title=${exactTime(event.at)}>${timeOfDay(event.at)}</time>
             <span class="type">${event.type}</span>
             <span class=${event.data?.state === "failed" ? "what failed-word" : "what"}>${words(event)}</span>
           </div>`)}
-        ${shown.length ? null : html`<p class="log-line quiet">Nothing yet.</p>`}
+        ${shown.length ? null : html`<p class="log-line quiet">No entries yet.</p>`}
       </div>
     <//>
   `;

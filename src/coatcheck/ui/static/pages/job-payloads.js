@@ -1,17 +1,17 @@
-// What a job was given, and what came of it.
+// The input and the result of a job.
 
 import { get, send } from "../api.js";
-import { save } from "../parts/saving.js";
+import { save } from "../parts/download.js";
 import { Payload } from "../parts/payload.js";
 import { Panel } from "../parts/small.js";
-import { attempt } from "../saying.js";
+import { attempt } from "../messages.js";
 import { html, useEffect, useState } from "../view.js";
-import { size } from "../words.js";
+import { size } from "../format.js";
 
 const API = "api";
 const LARGEST_SHOWN = 1_000_000;
 
-// Reads a payload, unless it is so large that the reader should say so first.
+// Loads a payload; a large one only on request.
 const usePayload = (path, version, wanted = true) => {
   const [state, setState] = useState({});
   useEffect(() => {
@@ -52,8 +52,8 @@ export const Input = ({ job }) => {
 };
 
 export const Result = ({ job }) => {
-  // What a surface gives as the result of its job may be another thing than what is kept of it: the
-  // answer of a service, say, as it was.
+  // The result endpoint of a surface may return something else than the stored result: the
+  // response of a service, for example.
   const isElsewhere = job.surface !== API || job.result_omitted === true || job.result === null;
   const apart = job.state === "succeeded" && isElsewhere;
   const { value, large, error } = usePayload(job.links.result, job.finished_at, apart);
@@ -61,7 +61,7 @@ export const Result = ({ job }) => {
   return html`
     <${Panel} title="Result">
       ${job.state !== "succeeded"
-        ? html`<p class="quiet">${job.finished_at ? "There is none." : "There is none yet."}</p>`
+        ? html`<p class="quiet">${job.finished_at ? "No result." : "No result yet."}</p>`
         : html`
             ${error ? html`<p class="quiet">${error.message}</p>` : null}
             ${large !== undefined ? html`<${Large} path=${job.links.result} name=${`${job.id}-result`} bytes=${large} />` : null}

@@ -1,5 +1,5 @@
-// A job as it stands: read, followed by its stream of events, and looked at every few seconds in
-// case it goes on after its end (somebody may resume it).
+// The current job: read once, updated by its event stream, and polled every few seconds in
+// case it is resumed after it finished.
 
 import { get } from "../api.js";
 import { usePolled, useVisible } from "../polling.js";
@@ -8,7 +8,7 @@ import { useStore } from "../store.js";
 import { follow } from "../stream.js";
 import { useCallback, useEffect, useRef, useState } from "../view.js";
 
-// Of a longer log the beginning and the end are shown.
+// Only the start and the end of a long log are shown.
 const BEGINNING = 400;
 const END = 600;
 const MOST_KEPT = 3000;
@@ -16,7 +16,7 @@ const MOVED_PAUSE_MS = 150;
 
 const ENDED = ["succeeded", "failed", "cancelled"];
 
-// Of a job that is for another caller, an operator is shown how it stands and nothing else.
+// For another caller's job an operator sees the state and nothing else.
 const noSteps = (error) => {
   if (error.status === 404) return { steps: [] };
   throw error;
@@ -59,12 +59,12 @@ export const useJob = (id) => {
     last.current = 0;
   }, [path, named]);
 
-  // A browser has few connections to one server: a tab that nobody looks at gives its stream up.
+  // A browser limits connections per server: a hidden tab closes its stream.
   useEffect(() => {
     if (!visible) return undefined;
     const stop = new AbortController();
     let timer = 0;
-    // Several changes that come together are looked at once.
+    // Changes that arrive together cause one read.
     const moved = () => {
       clearTimeout(timer);
       timer = setTimeout(refresh, MOVED_PAUSE_MS);
@@ -96,7 +96,7 @@ export const useJob = (id) => {
     };
   }, [path, named, turn, visible]);
 
-  // It was resumed, or the stream could not be opened: it is followed again.
+  // The job was resumed, or the stream failed to open: reconnect.
   const state = value?.job.state;
   useEffect(() => {
     if (state && !ENDED.includes(state) && ended.current) setTurn(turn + 1);

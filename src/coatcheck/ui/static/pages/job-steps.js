@@ -1,4 +1,4 @@
-// What a job has done so far, step by step; a new job can begin at each of them.
+// The steps of a job; each can be forked from.
 
 import { get, post } from "../api.js";
 import { Icon } from "../parts/icons.js";
@@ -6,10 +6,10 @@ import { Payload } from "../parts/payload.js";
 import { Panel, State } from "../parts/small.js";
 import { Table } from "../parts/table.js";
 import { go, to } from "../router.js";
-import { attempt, confirm } from "../saying.js";
+import { attempt, confirm } from "../messages.js";
 import { may } from "../session.js";
 import { html, useState } from "../view.js";
-import { count, span } from "../words.js";
+import { count, span } from "../format.js";
 
 const SHOWN_AT_FIRST = 50;
 
@@ -36,11 +36,11 @@ export const Steps = ({ job, steps }) => {
   const fork = async (index, step) => {
     const yes = await confirm({
       title: `Fork from ${step.name}?`, yes: "Fork",
-      text: "A new job begins with everything that was done before this step, and does this one anew.",
+      text: "A new job starts with the checkpoints before this step and runs it again.",
     });
     if (!yes) return;
     const path = `/v1/jobs/${encodeURIComponent(job.id)}/fork`;
-    await attempt(async () => go(to("jobs", (await post(path, { from_step: index })).id)), "The fork is on its way.");
+    await attempt(async () => go(to("jobs", (await post(path, { from_step: index })).id)), "The fork is submitted.");
   };
   const rows = steps.map((step, index) => ({ ...step, index })).slice(0, all ? undefined : SHOWN_AT_FIRST);
   const columns = [
@@ -48,8 +48,8 @@ export const Steps = ({ job, steps }) => {
     { name: "Step", kind: "whole", cell: ({ name, key, op }) => html`
       ${name}${key ? html` <span class="chip">${key}</span>` : null}${op === "step" ? null : html` <span class="chip">${op}</span>`}` },
     { name: "State", cell: ({ state }) => html`<${State} state=${state} />` },
-    { name: "Tries", kind: "number named", cell: ({ attempts }) => count(attempts) },
-    { name: "Took", kind: "number named", cell: ({ started_at: from, finished_at: till }) =>
+    { name: "Attempts", kind: "number named", cell: ({ attempts }) => count(attempts) },
+    { name: "Duration", kind: "number named", cell: ({ started_at: from, finished_at: till }) =>
       till ? span(new Date(till) - new Date(from)) : html`<span class="quiet">–</span>` },
     { name: "Result", kind: "whole", cell: (step) => html`<${Outcome} job=${job} step=${step} />` },
     { name: "", kind: "tools", cell: (step) => may("jobs:write", job.kind) ? html`

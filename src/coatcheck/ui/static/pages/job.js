@@ -1,13 +1,13 @@
-// One job: where it stands, what it has done, what it was given and what became of it.
+// One job: its state, steps, input, result and events.
 
 import { post, remove } from "../api.js";
 import { Failure, Fact, Labels, Panel, Progress, State, Time, Waiting, Copy } from "../parts/small.js";
 import { Timeline } from "../parts/timeline.js";
 import { go, to } from "../router.js";
-import { attempt, confirm } from "../saying.js";
+import { attempt, confirm } from "../messages.js";
 import { may } from "../session.js";
 import { html, useEffect } from "../view.js";
-import { span } from "../words.js";
+import { span } from "../format.js";
 import { Children } from "./job-children.js";
 import { Deliveries } from "./deliveries.js";
 import { Files } from "./job-files.js";
@@ -23,15 +23,15 @@ const pathOf = (job) => `/v1/jobs/${encodeURIComponent(job.id)}`;
 const Actions = ({ job, refresh }) => {
   const ended = ENDED.includes(job.state);
   const cancel = () => attempt(() => post(`${pathOf(job)}/cancel`),
-    (after) => (after.state === "cancelled" ? "The job is cancelled." : "The job was told to stop.")).then(refresh);
-  const resume = () => attempt(() => post(`${pathOf(job)}/resume`), "The job goes on from its last checkpoint.").then(refresh);
+    (after) => (after.state === "cancelled" ? "The job is cancelled." : "Cancellation requested.")).then(refresh);
+  const resume = () => attempt(() => post(`${pathOf(job)}/resume`), "The job resumes from its last checkpoint.").then(refresh);
   const fork = async () => {
     await attempt(async () => go(to("jobs", (await post(`${pathOf(job)}/fork`, { from_step: 0 })).id)), "A new job with the same input.");
   };
   const erase = async () => {
     const yes = await confirm({
       title: "Delete this job?", yes: "Delete", danger: true,
-      text: "Its input, result, log, steps and files go with it. This cannot be undone.",
+      text: "Its input, result, events, steps and artifacts are deleted too. This cannot be undone.",
     });
     if (yes && (await attempt(() => remove(pathOf(job)), "The job is deleted."))) go("#/jobs");
   };
@@ -41,14 +41,14 @@ const Actions = ({ job, refresh }) => {
       ${["failed", "cancelled"].includes(job.state) && may("jobs:write", job.kind)
         ? html`<button type="button" class="main" onClick=${resume}>Resume</button>` : null}
       ${ended && may("jobs:write", job.kind) ? html`
-        <button type="button" onClick=${fork}>Run again as new</button>
+        <button type="button" onClick=${fork}>Run again</button>
         <button type="button" class="danger" onClick=${erase}>Delete</button>` : null}
     </div>
   `;
 };
 
 const Because = ({ job }) => {
-  // That somebody runs it is no news of a job that runs.
+  // A lease is no news for a running job.
   const reasons = (job.explain ?? []).filter(({ code }) => code !== "leased");
   if (ENDED.includes(job.state) || !reasons.length) return null;
   return html`
@@ -65,7 +65,7 @@ const Wrong = ({ error }) => {
   return html`
     <${Panel} title="Error" actions=${html`
       <span class="chip bad">${error.code}</span>
-      <span class="chip">${error.retryable ? "could be tried again" : "final"}</span>`}>
+      <span class="chip">${error.retryable ? "retryable" : "final"}</span>`}>
       <p class="error-message">${error.message}</p>
       ${error.detail ? html`<pre class="traceback" tabindex="0" aria-label="Traceback">${error.detail}</pre>` : null}
     <//>
@@ -75,7 +75,7 @@ const Wrong = ({ error }) => {
 const History = ({ events }) => {
   const changes = events.filter(({ type }) => type === "state");
   return html`
-    <ol class="history" aria-label="States it went through">
+    <ol class="history" aria-label="State history">
       ${changes.slice(-30).map(({ seq, at, data }) => html`
         <li key=${seq}><${State} state=${data.state} reason=${data.reason} /><${Time} at=${at} how="clock" /></li>`)}
     </ol>
@@ -84,22 +84,22 @@ const History = ({ events }) => {
 
 const Facts = ({ job }) => html`
   <dl class="facts">
-    <${Fact} name="Queue">${job.queue}${job.position ? html` <span class="chip">place ${job.position}</span>` : null}<//>
-    <${Fact} name="Tries">${job.attempt} of ${job.max_attempts}<//>
-    <${Fact} name="Handed in"><${Time} at=${job.created_at} how="clock" /><//>
-    <${Fact} name="Began"><${Time} at=${job.started_at} how="clock" /><//>
-    ${job.finished_at ? html`<${Fact} name="Ended"><${Time} at=${job.finished_at} how="clock" /><//>` : null}
+    <${Fact} name="Queue">${job.queue}${job.position ? html` <span class="chip">position ${job.position}</span>` : null}<//>
+    <${Fact} name="Attempts">${job.attempt} of ${job.max_attempts}<//>
+    <${Fact} name="Created"><${Time} at=${job.created_at} how="clock" /><//>
+    <${Fact} name="Started"><${Time} at=${job.started_at} how="clock" /><//>
+    ${job.finished_at ? html`<${Fact} name="Finished"><${Time} at=${job.finished_at} how="clock" /><//>` : null}
     ${job.started_at && job.finished_at
-      ? html`<${Fact} name="Last try took">${span(new Date(job.finished_at) - new Date(job.started_at))}<//>` : null}
+      ? html`<${Fact} name="Last attempt">${span(new Date(job.finished_at) - new Date(job.started_at))}<//>` : null}
     ${!job.finished_at && job.run_at && new Date(job.run_at) > new Date()
-      ? html`<${Fact} name="Due"><${Time} at=${job.run_at} /><//>` : null}
-    ${job.expires_at ? html`<${Fact} name="Kept until"><${Time} at=${job.expires_at} /><//>` : null}
+      ? html`<${Fact} name="Scheduled"><${Time} at=${job.run_at} /><//>` : null}
+    ${job.expires_at ? html`<${Fact} name="Expires"><${Time} at=${job.expires_at} /><//>` : null}
     <${Fact} name="Priority">${job.priority}<//>
     ${job.phase ? html`<${Fact} name="Phase">${job.phase}<//>` : null}
-    ${job.parent ? html`<${Fact} name="Spawned by"><a class="mono" href=${to("jobs", job.parent)}>${job.parent}</a><//>` : null}
+    ${job.parent ? html`<${Fact} name="Parent"><a class="mono" href=${to("jobs", job.parent)}>${job.parent}</a><//>` : null}
     ${job.forked_from ? html`<${Fact} name="Forked from"><a class="mono" href=${to("jobs", job.forked_from)}>${job.forked_from}</a><//>` : null}
     ${Object.keys(job.labels).length ? html`<${Fact} name="Labels"><${Labels} labels=${job.labels} /><//>` : null}
-    ${(job.explain ?? []).filter(({ code }) => code === "leased").map(({ message }) => html`<${Fact} name="Who runs it" wide>${message}<//>`)}
+    ${(job.explain ?? []).filter(({ code }) => code === "leased").map(({ message }) => html`<${Fact} name="Worker" wide>${message}<//>`)}
   </dl>
 `;
 
@@ -115,7 +115,7 @@ export const Job = ({ id }) => {
       : html`<${Waiting} />`;
   }
   const live = ["running", "waiting"].includes(job.state);
-  // That the server is away is said above the page.
+  // An unreachable server is reported above the page.
   const refused = error?.name === "TypeError" ? null : error;
   return html`
     <div class="stack">
@@ -131,8 +131,8 @@ export const Job = ({ id }) => {
       ${live && job.progress ? html`<${Panel} label="Progress"><div class="wide"><${Progress} progress=${job.progress} /></div><//>` : null}
       <${Wrong} error=${job.error} />
       <${Because} job=${job} />
-      <${Panel} label="Facts"><${Facts} job=${job} /><//>
-      <${Panel} title="What happened when">
+      <${Panel} label="Details"><${Facts} job=${job} /><//>
+      <${Panel} title="Timeline">
         <div class="stack"><${History} events=${events} /><${Timeline} job=${job} steps=${steps} events=${events} /></div>
       <//>
       <div class="columns"><${Input} job=${job} /><${Result} job=${job} /></div>

@@ -1,18 +1,18 @@
-// Every job, newest first: filtered, live, and dealt with many at a time.
+// All jobs, newest first, with filters, live updates and bulk operations.
 
 import { get, withQuery } from "../api.js";
-import { canBeHandedIn, firstExample, useKinds } from "../kinds.js";
+import { canSubmit, firstExample, useKinds } from "../kinds.js";
 import { Curl } from "../parts/curl.js";
 import { Icon } from "../parts/icons.js";
 import { Empty, Failure, Labels, Panel, Progress, State, Time, Waiting } from "../parts/small.js";
 import { Pager, Table } from "../parts/table.js";
 import { usePolled } from "../polling.js";
 import { go, setQuery, to, useRoute } from "../router.js";
-import { say } from "../saying.js";
+import { say } from "../messages.js";
 import { isOperator, kindsFor, lookAt, server, tenant } from "../session.js";
 import { useStore } from "../store.js";
 import { html, useEffect, useMemo, useRef, useState } from "../view.js";
-import { span } from "../words.js";
+import { span } from "../format.js";
 import { Bulk } from "./bulk.js";
 import { STATES, looksLikeAnId, readFilters } from "./filters.js";
 
@@ -25,16 +25,16 @@ const took = ({ started_at: began, finished_at: ended }) =>
 const COLUMNS = [
   { name: "Job", kind: "whole", cell: ({ id, kind }) => html`
     <a class="job-link" href=${to("jobs", id)}>${kind}<span class="mono">${id}</span></a>` },
-  { name: "State", cell: ({ state, reason }) => html`<${State} state=${state} reason=${reason} />` },
+  { name: "Status", cell: ({ state, reason }) => html`<${State} state=${state} reason=${reason} />` },
   { name: "", unseen: "Progress, error, labels", kind: "whole", cell: ({ state, progress, error, labels }) => html`
     ${["running", "waiting"].includes(state) ? html`<${Progress} progress=${progress} />` : null}
     ${state === "failed" && error ? html`<span class="quiet">${error.message.slice(0, 120)}</span>` : null}
     <${Labels} labels=${labels} />` },
   { name: "Queue", kind: "away", cell: ({ queue }) => queue },
-  { name: "Tries", kind: "number away", cell: ({ attempt: tries, max_attempts: most }) =>
+  { name: "Attempts", kind: "number away", cell: ({ attempt: tries, max_attempts: most }) =>
     html`<span class=${tries > 1 ? "" : "quiet"}>${tries} of ${most}</span>` },
-  { name: "Took", kind: "number away", cell: took },
-  { name: "Handed in", kind: "number", cell: ({ created_at: at }) => html`<${Time} at=${at} />` },
+  { name: "Duration", kind: "number away", cell: took },
+  { name: "Created", kind: "number", cell: ({ created_at: at }) => html`<${Time} at=${at} />` },
 ];
 
 const Tenants = () => {
@@ -65,7 +65,7 @@ const Filters = ({ query, kinds, queues, note }) => {
     addEventListener("keydown", typed);
     return () => removeEventListener("keydown", typed);
   }, []);
-  // A whole id is opened at once, also one that a surface has given.
+  // A complete id opens the job, even one that a surface assigned.
   const find = async (event) => {
     event.preventDefault();
     const wanted = text.trim();
@@ -84,11 +84,11 @@ const Filters = ({ query, kinds, queues, note }) => {
       <div class="grow">
         <${Icon} name="search" />
         <input ref=${field} type="search" aria-label="Find jobs by kind, label or id" list="kinds" value=${text}
-          placeholder="Kind, label:value or id" title="/ leads here" onInput=${(event) => setText(event.target.value)} />
+          placeholder="Kind, label:value or id" title="Press / to focus" onInput=${(event) => setText(event.target.value)} />
         <datalist id="kinds">${kinds.map((kind) => html`<option value=${kind} />`)}</datalist>
       </div>
-      <select aria-label="State" value=${query.get("state") ?? ""} onChange=${choose("state")}>
-        <option value="">Any state</option>
+      <select aria-label="Status" value=${query.get("state") ?? ""} onChange=${choose("state")}>
+        <option value="">Any status</option>
         ${STATES.map((state) => html`<option value=${state}>${state}</option>`)}
       </select>
       <select aria-label="Kind" value=${query.get("kind") ?? (isLimited ? kinds[0] : "")} onChange=${choose("kind")}>
@@ -100,8 +100,8 @@ const Filters = ({ query, kinds, queues, note }) => {
         ${queues.map((queue) => html`<option value=${queue}>${queue}</option>`)}
       </select>
       <div class="moments">
-        <label class="moment">Handed in from <input type="datetime-local" value=${query.get("from") ?? ""} onChange=${choose("from")} /></label>
-        <label class="moment">before <input type="datetime-local" aria-label="Handed in before" value=${query.get("to") ?? ""} onChange=${choose("to")} /></label>
+        <label class="moment">Created from <input type="datetime-local" value=${query.get("from") ?? ""} onChange=${choose("from")} /></label>
+        <label class="moment">before <input type="datetime-local" aria-label="Created before" value=${query.get("to") ?? ""} onChange=${choose("to")} /></label>
       </div>
       ${note ? html`<span class="filter-note" role="status">${note}</span>` : null}
     </form>
@@ -109,12 +109,12 @@ const Filters = ({ query, kinds, queues, note }) => {
 };
 
 const FirstJob = ({ kinds }) => {
-  const possible = kinds.filter(canBeHandedIn);
+  const possible = kinds.filter(canSubmit);
   const found = firstExample(possible);
   return html`<${Empty} title="No jobs yet">
     ${found
-      ? html`<p>This makes the first one, or <a href="#/try">try it</a> here:</p><${Curl} path="/v1/jobs" body=${found} />`
-      : possible.length ? html`<p><a href="#/try">Try it</a> here.</p>` : null}
+      ? html`<p>Submit the first one, <a href="#/try">here</a> or with this command:</p><${Curl} path="/v1/jobs" body=${found} />`
+      : possible.length ? html`<p><a href="#/try">Submit one</a>.</p>` : null}
   <//>`;
 };
 
@@ -127,7 +127,7 @@ export const Jobs = () => {
   const { filters, note } = useMemo(() => readFilters(query, kinds), [query, kinds]);
   const { nothing, beginning, ...asked } = filters;
   const filterText = JSON.stringify([filters, named]);
-  // The cursors of the pages before this one; the last is where this one begins.
+  // The cursors of the previous pages; the last one starts the current page.
   const [cursors, setCursors] = useState([]);
   useEffect(() => setCursors([]), [filterText]);
   const cursor = cursors.at(-1) ?? "";
@@ -150,7 +150,7 @@ export const Jobs = () => {
         ${!value && !error ? html`<${Waiting} />` : null}
         ${value && !jobs.length
           ? isFiltered || cursors.length
-            ? html`<${Empty} title="No such jobs"><p>Nothing fits these filters.</p>
+            ? html`<${Empty} title="No matching jobs"><p>No job matches these filters.</p>
                 <button type="button" onClick=${() => go("#/jobs")}>Show all</button><//>`
             : html`<${FirstJob} kinds=${known} />`
           : null}

@@ -1,4 +1,4 @@
-// The whole at a glance: queues, what has ended lately, workers, webhooks that fail, the store.
+// Overview: queues, throughput, workers and failing webhooks.
 
 import { get, post, put, send } from "../api.js";
 import { Chart } from "../parts/chart.js";
@@ -6,10 +6,10 @@ import { CommandLine, Empty, Failure, Panel, Time, Waiting } from "../parts/smal
 import { Table } from "../parts/table.js";
 import { useNow, usePolled } from "../polling.js";
 import { to } from "../router.js";
-import { attempt } from "../saying.js";
+import { attempt } from "../messages.js";
 import { isOperator, lookAt } from "../session.js";
 import { html, useMemo } from "../view.js";
-import { count, span } from "../words.js";
+import { count, span } from "../format.js";
 
 const MINUTE = 60_000;
 
@@ -27,7 +27,7 @@ const look = async () => {
   };
 };
 
-// Every minute of the last hour, also those in which nothing ended.
+// Every minute of the last hour, even if no job finished in it.
 const byMinute = (ended) => {
   const last = Math.floor(Date.now() / MINUTE) * MINUTE;
   const minutes = new Map();
@@ -60,10 +60,10 @@ const Queues = ({ queues, ended, refresh }) => {
   const lately = byQueue(ended);
   const toggle = ({ name, paused }) =>
     attempt(() => post(`/v1/queues/${encodeURIComponent(name)}/${paused ? "resume" : "pause"}`),
-      paused ? `${name} goes on.` : `${name} is paused; what runs goes on.`).then(refresh);
+      paused ? `${name} is resumed.` : `${name} is paused. Its running jobs continue.`).then(refresh);
   const limit = ({ name }, text) =>
     attempt(() => put(`/v1/queues/${encodeURIComponent(name)}`, { concurrency: text ? Number(text) : null }),
-      text ? `${name} runs ${text} at once.` : `${name} has no limit any more.`).then(refresh);
+      text ? `${name} is limited to ${text} running jobs.` : `${name} has no limit.`).then(refresh);
   const columns = [
     { name: "Queue", kind: "whole", cell: (queue) => html`
       <a href=${`${to("jobs")}?queue=${encodeURIComponent(queue.name)}`}>${queue.name}</a>
@@ -71,26 +71,26 @@ const Queues = ({ queues, ended, refresh }) => {
     { name: "Ready", kind: "number named", cell: ({ ready }) => count(ready) },
     { name: "Oldest", kind: "number named", cell: ({ oldest_ready_at: oldest }) =>
       oldest ? html`<span title=${oldest}>${span(now - new Date(oldest))}</span>` : html`<span class="quiet">–</span>` },
-    { name: "Later", kind: "number named", cell: ({ delayed }) => count(delayed) },
+    { name: "Scheduled", kind: "number named", cell: ({ delayed }) => count(delayed) },
     { name: "Running", kind: "number named", cell: ({ running }) => count(running) },
-    { name: "Ended, 1 h", kind: "number named", cell: ({ name }) => count(lately[name]?.ended ?? 0) },
+    { name: "Finished, 1 h", kind: "number named", cell: ({ name }) => count(lately[name]?.ended ?? 0) },
     { name: "Failed, 1 h", kind: "number named", cell: ({ name }) => {
       const failed = lately[name]?.failed ?? 0;
       return html`<span class=${failed ? "bad-text" : "quiet"}>${count(failed)}</span>`;
     } },
-    { name: "At once", kind: "number away", cell: (queue) => html`
+    { name: "Limit", kind: "number away", cell: (queue) => html`
       <input class="limit" type="number" min="1" placeholder="no limit" aria-label=${`Limit of ${queue.name}`}
         key=${queue.concurrency} defaultValue=${queue.concurrency ?? ""} onChange=${(event) => limit(queue, event.target.value)} />` },
     { name: "", kind: "tools", cell: (queue) => html`
-      <button type="button" class="small" onClick=${() => toggle(queue)}>${queue.paused ? "Go on" : "Pause"}</button>` },
+      <button type="button" class="small" onClick=${() => toggle(queue)}>${queue.paused ? "Resume" : "Pause"}</button>` },
   ];
   return html`<div class="as-list"><${Table} caption="Queues" columns=${columns} rows=${queues} keyOf=${({ name }) => name} /></div>`;
 };
 
 const Workers = ({ workers }) => {
   if (!workers.length) {
-    return html`<${Empty} title="Nobody works">
-      <p>Jobs are kept until somebody does.</p>
+    return html`<${Empty} title="No workers">
+      <p>Jobs stay queued until a worker starts:</p>
       <${CommandLine} text="coatcheck worker tasks:app" />
     <//>`;
   }
@@ -107,7 +107,7 @@ const Workers = ({ workers }) => {
         ${running > 6 ? html`<span class="quiet">and ${count(running - 6)} more</span>` : null}
         ${running ? null : html`<span class="quiet">nothing</span>`}
       </span>` },
-    { name: "Since", kind: "number away", cell: ({ started_at: at }) => html`<${Time} at=${at} />` },
+    { name: "Started", kind: "number away", cell: ({ started_at: at }) => html`<${Time} at=${at} />` },
   ];
   return html`<div class="as-list"><${Table} caption="Workers" columns=${columns} rows=${workers} keyOf=${({ id }) => id} /></div>`;
 };
@@ -127,19 +127,19 @@ export const Overview = () => {
     <div class="page-head"><h1>Overview</h1><div class="actions"><span class=${`live ${error ? "off" : ""}`}>live</span></div></div>
     <div class="stack">
       <dl class="tiles">
-        <${Tile} name="Ready" value=${count(sum("ready"))} note=${sum("delayed") ? `${count(sum("delayed"))} for later` : ""} />
+        <${Tile} name="Ready" value=${count(sum("ready"))} note=${sum("delayed") ? `${count(sum("delayed"))} scheduled` : ""} />
         <${Tile} name="Running" value=${count(sum("running"))} note=${`of ${count(slots)} slots`} />
-        <${Tile} name="Ended within the hour" value=${count(done)} />
-        <${Tile} name="Failed within the hour" value=${count(failed)} tone=${failed ? "bad" : ""} note=${done ? `${((100 * failed) / done).toFixed(1)} %` : ""} />
+        <${Tile} name="Finished in the last hour" value=${count(done)} />
+        <${Tile} name="Failed in the last hour" value=${count(failed)} tone=${failed ? "bad" : ""} note=${done ? `${((100 * failed) / done).toFixed(1)} %` : ""} />
         <${Tile} name="Store" value=${store.ready ? "ready" : "away"} tone=${store.ready ? "good" : "bad"} note=${store.ready ? `${Math.round(store.took)} ms` : store.why} />
       </dl>
-      <${Panel} title="Jobs that ended, by minute" actions=${html`<span class="legend"><span><i class="ended"></i>ended</span><span><i class="failed"></i>failed</span></span>`}>
+      <${Panel} title="Finished jobs per minute" actions=${html`<span class="legend"><span><i class="ended"></i>finished</span><span><i class="failed"></i>failed</span></span>`}>
         <${Chart} minutes=${minutes} />
       <//>
       <${Panel} title="Queues" flush><${Queues} queues=${queues} ended=${ended} refresh=${refresh} /><//>
       <${Panel} title="Workers" flush><${Workers} workers=${workers} /><//>
       ${failing.length
-        ? html`<${Panel} title="Webhooks that fail">
+        ? html`<${Panel} title="Failing webhooks">
             <ul class="because">
               ${failing.map((each) => html`<li>
                 <span class="chip bad">${each.enabled ? "failing" : "disabled"}</span>

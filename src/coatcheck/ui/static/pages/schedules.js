@@ -1,14 +1,14 @@
-// Jobs that come back: when, and what became of the last one.
+// Schedules: their ticks and last jobs.
 
 import { get, post, put, remove } from "../api.js";
-import { canBeHandedIn, firstExample, useKinds } from "../kinds.js";
+import { canSubmit, firstExample, useKinds } from "../kinds.js";
 import { Curl } from "../parts/curl.js";
 import { Dialog } from "../parts/dialog.js";
 import { Empty, Failure, Panel, Time, Waiting } from "../parts/small.js";
 import { Table } from "../parts/table.js";
 import { usePolled } from "../polling.js";
 import { go, to } from "../router.js";
-import { attempt, confirm } from "../saying.js";
+import { attempt, confirm } from "../messages.js";
 import { may, tenant } from "../session.js";
 import { useStore } from "../store.js";
 import { html, useState } from "../view.js";
@@ -43,7 +43,7 @@ const NewSchedule = ({ kinds, onClose, done }) => {
     }
   };
   return html`
-    <${Dialog} title="A new schedule" onClose=${onClose}>
+    <${Dialog} title="Create a schedule" onClose=${onClose}>
       <form class="form" onSubmit=${make}>
         <div class="form-row">
           <div class="field"><label for="s-name">Name</label><input id="s-name" name="name" required /></div>
@@ -55,7 +55,7 @@ const NewSchedule = ({ kinds, onClose, done }) => {
         </div>
         <div class="field"><label for="s-input">Input, as JSON</label><textarea id="s-input" name="input" spellcheck="false" placeholder="null"></textarea></div>
         <${Failure} error=${problem} />
-        <div class="dialog-buttons"><button type="button" onClick=${onClose}>Leave it</button><button class="main" type="submit">Make it</button></div>
+        <div class="dialog-buttons"><button type="button" onClick=${onClose}>Cancel</button><button class="main" type="submit">Create</button></div>
       </form>
     <//>
   `;
@@ -69,13 +69,13 @@ const FirstSchedule = ({ kinds }) => {
 export const Schedules = () => {
   const named = useStore(tenant);
   const { value, error, refresh } = usePolled(() => get("/v1/schedules?limit=200"), [named], 4000);
-  const kinds = (useKinds().value?.kinds ?? []).filter(canBeHandedIn);
+  const kinds = (useKinds().value?.kinds ?? []).filter(canSubmit);
   const [making, setMaking] = useState(false);
   const [opened, setOpened] = useState(null);
   const act = (schedule, verb, words) => attempt(() => post(`${pathOf(schedule)}/${verb}`), words).then(refresh);
-  const trigger = (schedule) => attempt(async () => go(to("jobs", (await post(`${pathOf(schedule)}/trigger`)).id)), "A job of it, now.");
+  const trigger = (schedule) => attempt(async () => go(to("jobs", (await post(`${pathOf(schedule)}/trigger`)).id)), "The job is submitted.");
   const erase = async (schedule) => {
-    const yes = await confirm({ title: `Delete the schedule ${schedule.name}?`, text: "Its jobs stay.", yes: "Delete", danger: true });
+    const yes = await confirm({ title: `Delete the schedule ${schedule.name}?`, text: "Its jobs are kept.", yes: "Delete", danger: true });
     if (yes) await attempt(() => remove(pathOf(schedule)), "The schedule is deleted.").then(refresh);
   };
   const columns = [
@@ -87,25 +87,25 @@ export const Schedules = () => {
     { name: "Kind", cell: ({ kind }) => kind },
     { name: "When", kind: "whole", cell: when },
     { name: "Next", kind: "named", cell: ({ next_at: at, name }) => html`
-      <button type="button" class="bare" aria-expanded=${opened === name} title="The next five" onClick=${() => setOpened(opened === name ? null : name)}><${Time} at=${at} /></button>` },
+      <button type="button" class="bare" aria-expanded=${opened === name} title="The next five ticks" onClick=${() => setOpened(opened === name ? null : name)}><${Time} at=${at} /></button>` },
     { name: "Last", kind: "named", cell: ({ last_at: at, last_job: job }) => job ? html`<a href=${to("jobs", job)}><${Time} at=${at} /></a>` : html`<span class="quiet">never</span>` },
     { name: "", kind: "tools", cell: (schedule) => may("jobs:write", schedule.kind) ? html`<span class="actions">
       <button type="button" class="small" onClick=${() => trigger(schedule)}>Run now</button>
-      <button type="button" class="small" onClick=${() => schedule.paused ? act(schedule, "resume", "It goes on.") : act(schedule, "pause", "It is paused.")}>${schedule.paused ? "Go on" : "Pause"}</button>
+      <button type="button" class="small" onClick=${() => schedule.paused ? act(schedule, "resume", "The schedule is resumed.") : act(schedule, "pause", "The schedule is paused.")}>${schedule.paused ? "Go on" : "Pause"}</button>
       ${schedule.declared ? null : html`<button type="button" class="small danger" onClick=${() => erase(schedule)}>Delete</button>`}</span>` : null },
   ];
   const rows = value?.schedules ?? [];
   return html`
     <div class="page-head"><h1>Schedules</h1><div class="actions">
-      ${kinds.length ? html`<button type="button" class="main" onClick=${() => setMaking(true)}>New schedule</button>` : null}
+      ${kinds.length ? html`<button type="button" class="main" onClick=${() => setMaking(true)}>Create schedule</button>` : null}
     </div></div>
     <${Failure} error=${value ? null : error} />
     ${!value && !error ? html`<${Waiting} />` : null}
     ${value ? html`<${Panel} flush label="Schedules">
       ${rows.length
         ? html`<div class="as-list"><${Table} caption="Schedules" columns=${columns} rows=${rows} keyOf=${({ name }) => name} /></div>`
-        : html`<${Empty} title="Nothing comes back by itself">
-            <p>A schedule makes a job at each tick, once, whatever the number of servers:</p>
+        : html`<${Empty} title="No schedules yet">
+            <p>A schedule submits one job at each tick, however many servers run:</p>
             <${FirstSchedule} kinds=${kinds} />
           <//>`}
     <//>` : null}

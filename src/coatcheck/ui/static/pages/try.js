@@ -1,18 +1,18 @@
-// A job handed in by hand: a form made from the schema of its kind, or an editor for diagrams.
+// Submit a job: a form generated from the schema of its kind, or an editor for diagrams.
 
 import { post } from "../api.js";
-import { canBeHandedIn, useKinds } from "../kinds.js";
+import { canSubmit, useKinds } from "../kinds.js";
 import { Empty, Failure, Panel, Waiting } from "../parts/small.js";
 import { JsonArea } from "../parts/json-area.js";
 import { SchemaForm } from "../parts/schema-form.js";
 import { go, setQuery, to, useRoute } from "../router.js";
-import { say } from "../saying.js";
+import { say } from "../messages.js";
 import { initial } from "../schema.js";
 import { may } from "../session.js";
 import { html, useMemo, useState } from "../view.js";
 import { DiagramEditor } from "./diagram.js";
 
-// A kind that draws says so by its input: a source, in one of some formats.
+// A kind that renders diagrams has an input with a source and a format.
 const draws = ({ input_schema: schema }) => Boolean(schema.properties?.source && schema.properties?.format);
 const isDrawnHere = (kind) => draws(kind) && may("jobs:read", kind.name);
 
@@ -34,9 +34,9 @@ const KindForm = ({ kind }) => {
     try {
       const { id } = await post("/v1/jobs", body);
       setProblem(null);
-      // Whoever may only hand in cannot look at what becomes of it.
+      // A key that may only submit cannot read the job.
       if (may("jobs:read", kind.name)) go(to("jobs", id));
-      else say(`It is handed in: ${id}`);
+      else say(`Submitted: ${id}`);
     } catch (error) {
       setProblem(error);
     }
@@ -47,7 +47,7 @@ const KindForm = ({ kind }) => {
   return html`
     <div class="wide-form">
       <${Panel} title="Input" actions=${html`
-        <div class="seg" role="group" aria-label="How to write it">
+        <div class="seg" role="group" aria-label="Input format">
           <button type="button" aria-pressed=${!asJson} onClick=${() => setAsJson(false)}>form</button>
           <button type="button" aria-pressed=${asJson} onClick=${() => setAsJson(true)}>JSON</button>
         </div>`}>
@@ -64,7 +64,7 @@ const KindForm = ({ kind }) => {
             </div>
           </details>
           <${Failure} error=${elsewhere ? problem : null} />
-          <div class="actions"><button class="main" type="submit">Hand it in</button></div>
+          <div class="actions"><button class="main" type="submit">Submit</button></div>
         </form>
       <//>
     </div>
@@ -74,12 +74,12 @@ const KindForm = ({ kind }) => {
 export const TryIt = () => {
   const { query } = useRoute();
   const { value, error } = useKinds();
-  const kinds = useMemo(() => (value?.kinds ?? []).filter(canBeHandedIn), [value]);
+  const kinds = useMemo(() => (value?.kinds ?? []).filter(canSubmit), [value]);
   const kind = kinds.find(({ name }) => name === query.get("kind")) ?? kinds[0];
   if (!value) return html`<${Failure} error=${error} />${error ? null : html`<${Waiting} />`}`;
-  if (!kind) return html`<${Empty} title="There is nothing to try"><p>No kind is declared here that this key may submit.</p><//>`;
+  if (!kind) return html`<${Empty} title="Nothing to submit"><p>This key may not submit any kind of this server.</p><//>`;
   return html`
-    <div class="page-head"><h1>Try it</h1>
+    <div class="page-head"><h1>Submit</h1>
       <select aria-label="Kind" value=${kind.name} onChange=${(event) => setQuery({ kind: event.target.value })}>
         ${kinds.map(({ name }) => html`<option value=${name}>${name}</option>`)}
       </select>

@@ -1,4 +1,4 @@
-// How many jobs ended in each minute of the last hour, drawn by uPlot.
+// A chart of finished jobs per minute of the last hour, by uPlot.
 
 import { colour, theme } from "../theme.js";
 import { useStore } from "../store.js";
@@ -33,7 +33,7 @@ const options = (width) => {
     ],
     series: [
       {},
-      // The sum is drawn first, and what failed over its lower part.
+      // The total is drawn first, and failures over its lower part.
       { fill: colour("succeeded"), width: 0, paths: bars, points: { show: false } },
       { fill: colour("failed"), width: 0, paths: bars, points: { show: false } },
     ],
@@ -43,7 +43,7 @@ const options = (width) => {
 const minuteOf = (seconds) =>
   new Date(1000 * seconds).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
 
-// `minutes` are [{at, ended, failed}], the oldest first.
+// `minutes` are [{at, ended, failed}], oldest first.
 export const Chart = ({ minutes }) => {
   const place = useRef(null);
   const plot = useRef(null);
@@ -77,5 +77,5 @@ export const Chart = ({ minutes }) => {
   const ended = minutes.reduce((sum, each) => sum + each.ended, 0);
   const failed = minutes.reduce((sum, each) => sum + each.failed, 0);
   return html`<div class="chart" ref=${place} role="img"
-    aria-label=${`Within the last hour ${ended} jobs ended, ${failed} of them failed`}></div>`;
+    aria-label=${`In the last hour ${ended} jobs finished, ${failed} of them failed`}></div>`;
 };

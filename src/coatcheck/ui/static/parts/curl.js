@@ -1,5 +1,5 @@
-// A call of the API as a line for a shell: it does what it says when it is pasted there. The key,
-// where one is needed, is read from where the command line has it; a page is no place to print it.
+// An API request as a shell command. The key,
+// if one is needed, comes from an environment variable, so that the page does not show it.
 
 import { addressed } from "../api.js";
 import { server } from "../session.js";

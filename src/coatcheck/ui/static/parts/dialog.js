@@ -1,6 +1,6 @@
-// Questions, and what the page has to say. A dialog keeps the keyboard inside and gives it back.
+// Dialogs and notifications. A dialog traps the focus and restores it.
 
-import { asked, said } from "../saying.js";
+import { asked, said } from "../messages.js";
 import { useStore } from "../store.js";
 import { classes, html, useEffect, useRef } from "../view.js";
 
@@ -30,7 +30,7 @@ export const Question = () => {
     <${Dialog} title=${title} onClose=${() => answer(false)}>
       <p>${text}</p>
       <div class="dialog-buttons">
-        <button type="button" onClick=${() => answer(false)}>Leave it</button>
+        <button type="button" onClick=${() => answer(false)}>Dismiss</button>
         <button type="button" class=${danger ? "danger" : "main"} onClick=${() => answer(true)}>${yes}</button>
       </div>
     <//>

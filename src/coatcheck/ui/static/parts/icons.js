@@ -1,4 +1,4 @@
-// The few pictures of the page, drawn with the colour of the text around them.
+// Icons, drawn in the color of the surrounding text.
 
 import { html } from "../view.js";
 

@@ -1,4 +1,4 @@
-// A field for any JSON.
+// A text area for JSON.
 
 import { html, useState } from "../view.js";
 

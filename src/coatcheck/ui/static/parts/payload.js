@@ -1,7 +1,7 @@
-// A JSON value: formatted, coloured, and folded where it is long.
+// A JSON value: formatted, highlighted, and collapsed if it is long.
 
 import { html, useMemo, useState } from "../view.js";
-import { size } from "../words.js";
+import { size } from "../format.js";
 import { Copy } from "./small.js";
 
 const LINES_SHOWN = 24;
@@ -34,7 +34,7 @@ export const Payload = ({ value, label }) => {
       <div class="payload-tools">
         ${isLong
           ? html`<button type="button" class="bare" aria-expanded=${open} onClick=${() => setOpen(!open)}>
-              ${open ? "Fold" : `Show all (${size(text.length)})`}
+              ${open ? "Collapse" : `Show all (${size(text.length)})`}
             </button>`
           : null}
         <${Copy} text=${text} label=${`Copy ${label}`} />

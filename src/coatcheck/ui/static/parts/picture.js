@@ -1,4 +1,4 @@
-// A picture that a job has made. It is read with the key and shown from memory as an image: in an
+// An image that a job created. It is fetched with the key and shown from memory: in an
 // <img> an SVG runs no script and loads nothing.
 
 import { getBlob } from "../api.js";

@@ -1,5 +1,5 @@
-// A form made from a JSON Schema. What has no field of its own (lists of objects, unions, anything
-// at all) is written as JSON. The value is whatever JSON the fields make.
+// A form generated from a JSON Schema. Types without a field of their own (lists of objects, unions, any
+// value) are entered as JSON. The value is the JSON of all fields.
 
 import { resolve } from "../schema.js";
 import { html } from "../view.js";

@@ -1,9 +1,9 @@
-// Small parts that every page uses.
+// Small components that every page uses.
 
 import { useNow } from "../polling.js";
-import { attempt } from "../saying.js";
+import { attempt } from "../messages.js";
 import { classes, html, useState } from "../view.js";
-import { exactTime, relative, shortTime } from "../words.js";
+import { exactTime, relative, shortTime } from "../format.js";
 import { Icon } from "./icons.js";
 
 export const State = ({ state, reason }) => html`
@@ -15,7 +15,7 @@ export const State = ({ state, reason }) => html`
   </span>
 `;
 
-// A time as the reader has it, with the exact one on hover; `how` is near (3 min ago) or clock.
+// A local time, with the exact one on hover; `how` is near (3 min ago) or clock.
 export const Time = ({ at, how = "near" }) => {
   const now = useNow(how === "near" ? 5000 : 60000);
   if (!at) return html`<span class="quiet">–</span>`;
@@ -67,11 +67,11 @@ export const Empty = ({ title, children }) => html`
 export const Failure = ({ error }) =>
   error
     ? html`<p class="notice bad" role="alert">
-        ${error.name === "TypeError" ? "The server does not answer." : error.message}
+        ${error.name === "TypeError" ? "The server does not respond." : error.message}
       </p>`
     : null;
 
-export const Waiting = () => html`<p class="quiet waiting" role="status">Reading …</p>`;
+export const Waiting = () => html`<p class="quiet waiting" role="status">Loading …</p>`;
 
 export const Panel = ({ title, actions, children, label, flush }) => html`
   <section class=${classes("panel", flush && "flush")} aria-label=${label ?? title}>

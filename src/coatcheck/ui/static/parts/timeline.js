@@ -3,7 +3,7 @@
 
 import { useNow } from "../polling.js";
 import { html, useEffect, useRef, useState } from "../view.js";
-import { span } from "../words.js";
+import { span } from "../format.js";
 
 const ROW = 26;
 const BAR = 14;

@@ -1,10 +1,10 @@
-// The door: a key is asked for, kept in this tab, and forgotten with it.
+// Sign-in: asks for a key, which is stored for this tab only.
 
 import { Mark } from "../parts/icons.js";
 import { logIn } from "../session.js";
 import { html, useEffect, useRef, useState } from "../view.js";
 
-export const Door = ({ refused, tried, again }) => {
+export const SignIn = ({ refused, tried, again }) => {
   const [text, setText] = useState("");
   const field = useRef(null);
   useEffect(() => field.current?.focus(), []);
@@ -15,10 +15,10 @@ export const Door = ({ refused, tried, again }) => {
     else logIn(text.trim());
   };
   if (away) {
-    return html`<div class="door"><p role="alert">The server does not answer; trying again …</p></div>`;
+    return html`<div class="sign-in"><p role="alert">The server does not respond; retrying …</p></div>`;
   }
   return html`
-    <main class="door">
+    <main class="sign-in">
       <form onSubmit=${enter}>
         <${Mark} />
         <h1>Coatcheck</h1>
@@ -27,10 +27,10 @@ export const Door = ({ refused, tried, again }) => {
           <input id="key" type="password" autocomplete="off" spellcheck="false" required ref=${field}
             placeholder="ck_…" value=${text} onInput=${(event) => setText(event.target.value)}
             aria-describedby="key-hint" />
-          <p id="key-hint" class="hint">Made by <code>coatcheck keys create</code>. It stays in this tab.</p>
+          <p id="key-hint" class="hint">Create one with <code>coatcheck keys create</code>. It is stored for this tab only.</p>
         </div>
         ${tried ? html`<p class="notice bad" role="alert">${refused.message}</p>` : null}
-        <button class="main button-wide" type="submit">Come in</button>
+        <button class="main button-wide" type="submit">Sign in</button>
       </form>
     </main>
   `;

@@ -1,4 +1,4 @@
-// Saving a file that only the key opens: it is read into memory, and saved from there.
+// Downloads of files that need the key: the file is fetched into memory and saved from there.
 
 import { getBlob } from "../api.js";
 

@@ -1,4 +1,4 @@
-// How numbers, times and sizes are written.
+// Formatting of numbers, times and sizes.
 
 const counted = new Intl.NumberFormat();
 const clock = new Intl.DateTimeFormat(undefined, {

@@ -1,4 +1,4 @@
-// What the page tells its reader, and what it asks before something is done for good.
+// Notifications and confirmation dialogs.
 
 import { makeStore } from "./store.js";
 
@@ -13,7 +13,7 @@ export const say = (text, tone = "good") => {
   timer = setTimeout(() => said.set(null), tone === "bad" ? 12000 : 5000);
 };
 
-// Does something and says how that went; answers whether it went well.
+// Runs an action and shows its outcome; resolves to whether it succeeded.
 export const attempt = async (deed, done) => {
   try {
     const value = await deed();
@@ -21,11 +21,11 @@ export const attempt = async (deed, done) => {
     if (text) say(text);
     return true;
   } catch (error) {
-    say(error.name === "TypeError" ? "The server does not answer." : error.message, "bad");
+    say(error.name === "TypeError" ? "The server does not respond." : error.message, "bad");
     return false;
   }
 };
 
-// Asks for a yes; the answer is a promise.
+// Shows a confirmation dialog; resolves to the answer.
 export const confirm = (question) =>
   new Promise((resolve) => asked.set({ ...question, answer: (yes) => (asked.set(null), resolve(yes)) }));
