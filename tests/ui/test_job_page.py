@@ -47,20 +47,20 @@ def test_children_are_a_tree(page: Page, served: Served) -> None:
     expect(spawned.get_by_role("link")).to_have_count(1)
     expect(spawned).to_contain_text(ids[1][-8:])
 
-    spawned.get_by_role("button", name="its jobs").click()
+    spawned.get_by_role("button", name="children").click()
     expect(spawned.get_by_role("link")).to_have_count(2)
-    spawned.get_by_role("button", name="its jobs").click()
+    spawned.get_by_role("button", name="children").click()
     expect(spawned).to_contain_text("None.")
     spawned.get_by_role("link", name=ids[2][-8:]).click()
 
     expect(page.locator(".id")).to_contain_text(ids[2])
     page.get_by_role("link", name=ids[1]).click()  # who has spawned it
     expect(page.locator(".id")).to_contain_text(ids[1])
-    spawned.get_by_role("button", name="its jobs").click()
-    expect(spawned.get_by_role("button", name="fold")).to_be_visible()
+    spawned.get_by_role("button", name="children").click()
+    expect(spawned.get_by_role("button", name="collapse")).to_be_visible()
 
 
-def test_a_large_input_is_folded(page: Page, served: Served) -> None:
+def test_a_large_input_is_collapsed(page: Page, served: Served) -> None:
     value = "a long reason " * 1000
     job = served.submit("refuse", value)
     show(page, served, f"jobs/{job}")
@@ -72,7 +72,7 @@ def test_a_large_input_is_folded(page: Page, served: Served) -> None:
     given.get_by_role("button", name="Show all (14 kB)").click()
     expect(text).not_to_contain_text("…")
     assert json.loads(text.inner_text()) == value
-    given.get_by_role("button", name="Fold").click()
+    given.get_by_role("button", name="Collapse").click()
     expect(text).to_contain_text("…")
 
 
