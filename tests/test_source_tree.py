@@ -1,4 +1,4 @@
-"""The shape of the source tree: one class per name, packages of a readable size, modules as nouns."""
+"""The shape of the source tree: unique class names, small packages, modules named by nouns."""
 
 from __future__ import annotations
 
