@@ -27,7 +27,7 @@ from unittest.mock import patch
 import asyncpg
 
 from coatcheck.store.base import Topic
-from coatcheck.store.postgres.claims.claimer import Claimer
+from coatcheck.store.postgres.claims.claimer import PostgresClaimer
 from coatcheck.store.postgres.database import pool as database
 from coatcheck.store.postgres.store import PostgresStore
 from tests.postgres.at_rest import check
@@ -81,7 +81,7 @@ class Explorer:
         await self._clear()
         for store in self._stores:
             told: Any = Told()
-            store._compose(Claimer(store._database, store._sql), told)
+            store._compose(PostgresClaimer(store._database, store._sql), told)
             store.jobs.open()
             store.workers.open()
         world = World(self._stores, schedule, self._observer)

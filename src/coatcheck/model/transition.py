@@ -93,7 +93,7 @@ def created(run_at: int, now: int) -> Transition:
 
 
 def claimed(status: JobStatus, worker: str, now: int) -> Transition:
-    """A worker has claimed the job."""
+    """Apply a claim by a worker."""
     return _move(
         status,
         State.RUNNING,
@@ -107,7 +107,7 @@ def claimed(status: JobStatus, worker: str, now: int) -> Transition:
 
 
 def settled(status: JobStatus, terms: Terms, outcome: Outcome, now: int) -> Transition:
-    """The holder of the lease has reported an outcome; the store has compared the fence."""
+    """Apply the outcome that the lease holder reported; the store has compared the fence."""
     if status.state is not State.RUNNING:
         raise IllegalTransition(f"a {status.state} job has no attempt to settle")
     match outcome:
@@ -132,14 +132,14 @@ def settled(status: JobStatus, terms: Terms, outcome: Outcome, now: int) -> Tran
 
 
 def woken(status: JobStatus, terms: Terms, now: int) -> Transition | None:  # noqa: ARG001 - a rule
-    """The job's wait is over."""
+    """Apply the end of the job's wait."""
     if status.state is not State.WAITING:
         return None
     return _requeue(status, Reason.WOKEN, now, now, status.error)
 
 
 def resumed(status: JobStatus, terms: Terms, now: int) -> Transition | None:  # noqa: ARG001 - a rule
-    """A caller has resumed a failed or cancelled job; its attempts start over."""
+    """Apply a resume of a failed or cancelled job; its attempts start over."""
     if status.state not in (State.FAILED, State.CANCELLED):
         return None
     fresh = status._replace(attempt=0, finished_at=None, expires_at=None, cancel_requested=False)
@@ -147,7 +147,7 @@ def resumed(status: JobStatus, terms: Terms, now: int) -> Transition | None:  # 
 
 
 def lost(status: JobStatus, terms: Terms, now: int) -> Transition | None:
-    """The job's worker is lost."""
+    """Apply the loss of the job's worker."""
     if status.state is not State.RUNNING:
         return None
     status = status._replace(fence=status.fence + 1)
@@ -161,7 +161,7 @@ def lost(status: JobStatus, terms: Terms, now: int) -> Transition | None:
 
 
 def request_cancel(status: JobStatus, terms: Terms, now: int) -> Transition | None:
-    """A caller has cancelled the job: it ends at once, or is flagged if it is running."""
+    """Apply a cancellation: the job ends at once, or is flagged if it is running."""
     if status.state.is_terminal or status.cancel_requested:
         return None
     if status.state is State.RUNNING:
@@ -171,7 +171,7 @@ def request_cancel(status: JobStatus, terms: Terms, now: int) -> Transition | No
 
 
 def expired(status: JobStatus, terms: Terms, now: int) -> Transition | None:
-    """The deadline has passed while the job was not running."""
+    """Apply a deadline that passed while the job was not running."""
     if status.state not in (State.QUEUED, State.WAITING):
         return None
     if terms.deadline_at is None or terms.deadline_at > now:
@@ -181,7 +181,7 @@ def expired(status: JobStatus, terms: Terms, now: int) -> Transition | None:
 
 
 def overran(status: JobStatus, terms: Terms, now: int) -> Transition | None:
-    """The deadline passed `OVERRUN_MS` ago, and the worker has not settled the job."""
+    """Apply a deadline that passed `OVERRUN_MS` ago without a settlement by the worker."""
     if status.state is not State.RUNNING:
         return None
     if terms.deadline_at is None or terms.deadline_at + OVERRUN_MS > now:

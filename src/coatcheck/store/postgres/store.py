@@ -12,7 +12,7 @@ from coatcheck.ids import UlidGenerator
 from coatcheck.store.base import Signal, Topic
 from coatcheck.store.postgres.access import PostgresAccess
 from coatcheck.store.postgres.audit import PostgresAudit
-from coatcheck.store.postgres.claims.claimer import Claimer
+from coatcheck.store.postgres.claims.claimer import PostgresClaimer
 from coatcheck.store.postgres.database.notify import Notifications
 from coatcheck.store.postgres.database.pool import Database
 from coatcheck.store.postgres.database.schema import check_schema, migrate
@@ -60,11 +60,11 @@ class PostgresStore:
         self._database = Database(dsn, connections=connections)
         token = UlidGenerator()()
         self._compose(
-            Claimer(self._database, self._sql),
+            PostgresClaimer(self._database, self._sql),
             Notifications(self._database, self._sql, token, poll_s),
         )
 
-    def _compose(self, claimer: Claimer, notifications: Notifications) -> None:
+    def _compose(self, claimer: PostgresClaimer, notifications: Notifications) -> None:
         """Build the parts around their shared collaborators."""
         self._claimer = claimer
         self._notifications = notifications

@@ -14,7 +14,7 @@ from coatcheck.model.transition import JobStatus, Transition
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import Topic
 from coatcheck.store.postgres.claims import fast_claim
-from coatcheck.store.postgres.claims.claimer import Claimer
+from coatcheck.store.postgres.claims.claimer import PostgresClaimer
 from coatcheck.store.postgres.database.coalesce import Coalescer
 from coatcheck.store.postgres.database.notify import Notifications
 from coatcheck.store.postgres.database.pool import Database
@@ -44,7 +44,7 @@ class PostgresWorkers:
         database: Database,
         sql: Statements,
         notifications: Notifications,
-        claimer: Claimer,
+        claimer: PostgresClaimer,
         work: WorkNotifier,
         after_commit: AfterCommit,
     ) -> None:

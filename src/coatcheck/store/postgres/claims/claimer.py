@@ -19,7 +19,7 @@ from coatcheck.store.postgres.database.pool import Database
 from coatcheck.store.postgres.database.statements import Statements
 
 
-class Claimer:
+class PostgresClaimer:
     """Takes jobs for workers."""
 
     def __init__(self, database: Database, sql: Statements) -> None:

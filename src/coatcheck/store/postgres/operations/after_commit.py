@@ -12,7 +12,7 @@ from typing import Any
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import JobInsert
 from coatcheck.store.base import Topic
-from coatcheck.store.postgres.claims.claimer import Claimer
+from coatcheck.store.postgres.claims.claimer import PostgresClaimer
 from coatcheck.store.postgres.database.notify import Notifications
 from coatcheck.store.postgres.database.pool import Database
 from coatcheck.store.postgres.database.statements import Statements
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 class WorkNotifier:
     """Updates the claim cursor of this process and notifies workers when jobs become claimable."""
 
-    def __init__(self, claimer: Claimer, notifications: Notifications) -> None:
+    def __init__(self, claimer: PostgresClaimer, notifications: Notifications) -> None:
         self._claimer = claimer
         self._notifications = notifications
 
