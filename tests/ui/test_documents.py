@@ -46,7 +46,7 @@ def manual(served: Served) -> str:
     return "manual"
 
 
-def search(page: Page, text: str, how: str = "both ways") -> None:
+def search(page: Page, text: str, how: str = "hybrid") -> None:
     page.get_by_label("Query").fill(text)
     page.get_by_label("Search mode").select_option(how)
     page.get_by_role("button", name="Search").click()
@@ -92,7 +92,7 @@ def test_a_document_is_deleted_and_not_found_any_more(page: Page, served: Served
     for animal in ("otter", "badger"):
         ingest(served, f"{animal}.txt", f"The {animal} sleeps at noon.".encode(), "animals")
     show(page, served, "collections/animals")
-    search(page, "otter", "by words")
+    search(page, "otter", "full text")
     expect(page.get_by_role("article")).to_contain_text("The otter sleeps at noon.")
 
     row = page.get_by_role("row").filter(has_text="otter.txt")
@@ -101,9 +101,9 @@ def test_a_document_is_deleted_and_not_found_any_more(page: Page, served: Served
     question.get_by_role("button", name="Delete").click()
 
     expect(row).to_have_count(0)
-    search(page, "otter", "by words")
+    search(page, "otter", "full text")
     expect(page.get_by_text("No results.")).to_be_visible()
-    search(page, "badger", "by words")
+    search(page, "badger", "full text")
     expect(page.get_by_role("article")).to_contain_text("badger.txt")
 
 
@@ -112,7 +112,7 @@ def test_what_documents_say_is_text(page: Page, served: Served) -> None:
     metadata = '{"by": "<img src=/v1/nothing onerror=alert(1)>"}'
     ingest(served, "<script>x.md", content, "hostile", metadata=metadata)
     show(page, served, "collections/hostile")
-    search(page, "marmot", "by words")
+    search(page, "marmot", "full text")
 
     found = page.get_by_role("article")
     expect(found).to_contain_text(f"A marmot says {HOSTILE}")
