@@ -179,8 +179,7 @@ class EpochConformance(Conformance):
         assert {job.id for job in await everything(store)} == accepted
 
     async def test_what_was_submitted_under_a_key_can_be_read(self, store: Store) -> None:
-        """A submission can be found by its key until the key expires, and only by its own tenant.
-        """
+        """A submission is found by its key until the key expires, and only by its own tenant."""
         job = new_job()
         await store.jobs.submit(job, NOW, Idempotency("k", "f", NOW + 9))
         found = await store.jobs.find_submission(TENANT, "k", NOW)

@@ -58,8 +58,7 @@ async def unneeded(store: Store, now: int = LATER) -> list[str]:
 
 
 class BlobConformance(Conformance):
-    """Tests for `reserve_blob`, `record_artifact`, `start_blob_removal` and `finish_blob_removal`.
-    """
+    """Tests for blob reservation, artifacts, `start_blob_removal` and `finish_blob_removal`."""
 
     async def test_a_blob_nobody_names_is_removed_after_its_time(self, store: Store) -> None:
         """An unreferenced blob is removed once its reservation expires; from then on no job can use
@@ -337,8 +336,7 @@ class BlobConformance(Conformance):
         assert (await job_of(store, lease)).artifacts == ()
 
     async def test_a_job_leaves_only_so_many_files(self, store: Store, worker: str) -> None:
-        """A job at its artifact limit rejects new names but can still replace existing artifacts.
-        """
+        """A job at its artifact limit rejects new names but can still replace artifacts."""
         lease = await run_job(store)
         for number in range(MOST_OF_A_JOB):
             await reserve(store, lease, f"key-{number}")

@@ -51,8 +51,7 @@ class ClaimConformance(Conformance):
         assert await claim(store, worker=other_worker) == []
 
     async def test_higher_priority_first_then_older_first(self, store: Store, worker: str) -> None:
-        """Higher priorities come first; jobs of equal priority are claimed in order of submission.
-        """
+        """Higher priorities come first; jobs of equal priority are claimed in submission order."""
         jobs = [new_job(priority=priority) for priority in (0, 5, -2, 5, 0, 9)]
         for job in reversed(jobs):
             await store.jobs.submit(job, NOW)
@@ -99,8 +98,7 @@ class ClaimConformance(Conformance):
         assert len(await claim(store, "mail", "chart", limit=4)) == 2
 
     async def test_a_job_for_later_waits_until_it_is_due(self, store: Store, worker: str) -> None:
-        """A delayed job is claimed exactly when it is due; until then `next_due` names that time.
-        """
+        """A delayed job is claimed exactly when it is due; until then, `next_due` is that time."""
         job = new_job(run_at=NOW + 1_000)
         await store.jobs.submit(job, NOW)
         assert await store.workers.claim(worker, ["mail"], 10, NOW) == ClaimResult([], NOW + 1_000)
@@ -138,8 +136,7 @@ class ClaimConformance(Conformance):
         assert await claimed_ids(store, now=NOW + 50) == order
 
     async def test_a_job_past_its_deadline_is_not_started(self, store: Store, worker: str) -> None:
-        """A job past its deadline is skipped even before a sweep fails it; later jobs are claimed.
-        """
+        """A job past its deadline is skipped even before a sweep fails it; later jobs are not."""
         late = new_job(terms=Terms(deadline_at=NOW + 10), priority=5)
         open_ended = new_job()
         await store.jobs.submit_batch([late, open_ended], NOW)

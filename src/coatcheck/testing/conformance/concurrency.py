@@ -57,8 +57,7 @@ class ConcurrencyConformance(Conformance):
         assert await states_of(store, job.id) == ["queued"]
 
     async def test_one_public_id_goes_to_one_of_many(self, store: Store) -> None:
-        """Of several concurrent submits with one public id, one succeeds and the others conflict.
-        """
+        """Of concurrent submits with one public id, one succeeds and the others conflict."""
         answers = await asyncio.gather(
             *(store.jobs.submit(new_job(public_id="r_42"), NOW) for _ in range(10)),
             return_exceptions=True,

@@ -22,8 +22,7 @@ class DeleteConformance(Conformance):
     """Tests for `delete`."""
 
     async def test_a_deleted_job_is_gone(self, store: Store, worker: str) -> None:
-        """Deleting returns a receipt of what was removed, and later reads of the job raise `Gone`.
-        """
+        """Deleting returns a receipt of the removed rows, and later reads raise `Gone`."""
         lease = await run_job(store, new_job(labels='{"team":"blue"}'))
         await settle(store, lease, Succeeded('"done"'))
 

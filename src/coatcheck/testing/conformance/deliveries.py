@@ -100,8 +100,7 @@ class DeliveryConformance(Conformance):
         assert sorted(await store.webhooks.list_delivery_lanes()) == [quick, tried]
 
     async def test_so_many_of_a_lane_are_handed_out_as_are_wanted(self, store: Store) -> None:
-        """Each lane yields at most the requested number, longest due first; other lanes yield none.
-        """
+        """Each lane yields at most the requested number, longest due first."""
         jobs = [called_back("cancelled", f"lane-{number % 3}") for number in range(15)]
         await store.jobs.submit_batch(jobs, NOW)
         for moment, job in enumerate(jobs):

@@ -88,8 +88,7 @@ class FamilyConformance(Conformance):
     async def test_more_children_than_are_cancelled_at_once(
         self, store: Store, worker: str
     ) -> None:
-        """If a parent has too many children for one transaction, sweeps cancel the rest, each once.
-        """
+        """A sweep cancels the children that did not fit into the first transaction, each once."""
         lease, children = await self._family(store, 1_000)
         await store.jobs.cancel(TENANT, lease.job_id, NOW + 1)
         await self._sweep(store)

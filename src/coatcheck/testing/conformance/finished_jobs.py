@@ -92,8 +92,7 @@ class FinishedJobConformance(Conformance):
     """Tests for `submit_finished`."""
 
     async def test_a_job_may_have_ended_before_it_is_written(self, store: Store) -> None:
-        """A job submitted as succeeded has its result, artifacts, labels and a complete event log.
-        """
+        """A job submitted as succeeded has its result, artifacts, labels and a full event log."""
         terms = Terms(keep_succeeded_ms=100)
         job = new_job(labels='{"team":"maps"}', terms=terms)
         await store.jobs.submit_finished(
@@ -199,8 +198,7 @@ class FinishedJobConformance(Conformance):
         assert await store.records.list_records(TENANT, "links", END) == found
 
     async def test_webhooks_are_told_of_one_that_has_ended(self, store: Store) -> None:
-        """Deliveries are created for the tenant's endpoints and the job's own, and wake the sender.
-        """
+        """Deliveries are created for the tenant's endpoints and the job's own; the sender wakes."""
         await put(store)
         job = called_back("running succeeded")
         assert await wakes(store, Topic.WEBHOOKS, store.jobs.submit_finished(job, DONE, END))

@@ -37,8 +37,7 @@ class IdempotencyConformance(Conformance):
         assert await ids_of(store) == [job.id]
 
     async def test_the_second_one_hears_of_the_first(self, store: Store) -> None:
-        """A second submit returns the first submission; comparing fingerprints is up to the caller.
-        """
+        """A second submit returns the first submission, even if its fingerprint differs."""
         first, second = new_job(), new_job("chart")
         await store.jobs.submit(first, NOW, ONCE)
         other = ONCE._replace(fingerprint="another")
@@ -124,8 +123,7 @@ class IdempotencyConformance(Conformance):
 
     @pytest.mark.parametrize("size", [3, 450])
     async def test_of_two_batches_at_once_one_happens(self, store: Store, size: int) -> None:
-        """Of concurrent batches with one key, one is stored completely and the others not at all.
-        """
+        """Of concurrent batches with one key, one is stored completely and the others not."""
         asked: Sequence[list[JobInsert]] = [batch_of(size) for _ in range(3)]
         answers = await asyncio.gather(*(store.jobs.submit_batch(new, NOW, ONCE) for new in asked))
         assert answers.count(None) == 1
