@@ -155,8 +155,7 @@ class EpochConformance(Conformance):
         assert await store.jobs.find_submission(TENANT, "k", NOW) is None
 
     async def test_of_a_crowd_only_those_with_an_old_epoch_are_refused(self, store: Store) -> None:
-        """No concurrent submit with an old epoch succeeds, and exactly the accepted jobs are
-        stored.
+        """A concurrent submit with an old epoch never succeeds; only accepted jobs are stored.
 
         The store may reject the whole group, including submits with the current epoch.
         """
@@ -201,9 +200,7 @@ class UsageConformance(UsageCounts):
     """Tests for usage counters per tenant, kind and hour."""
 
     async def test_each_way_in_counts_once(self, store: Store, worker: str) -> None:
-        """A job counts once whether submitted singly, concurrently, in a batch, with a key, or
-        forked.
-        """
+        """A job counts once, whether submitted alone, in a batch, with a key or as a fork."""
         first = new_job()
         await store.jobs.submit(first, NOW)
         await store.jobs.submit(first, NOW)
@@ -327,9 +324,7 @@ class LoadConformance(UsageCounts):
         assert await store.access.measure_load(TENANT, Quotas(), NOW) == Load()
 
     async def test_jobs_are_counted_by_what_they_do(self, store: Store, worker: str) -> None:
-        """Queued jobs, including those scheduled for later, count as waiting; other tenants do not
-        count.
-        """
+        """Queued and delayed jobs count as waiting; jobs of other tenants do not count."""
         await store.jobs.submit(new_job(tenant="acme"), NOW)
         ended = await run_job(store, new_job("chart"))
         await settle(store, ended, Succeeded("1"))

@@ -27,9 +27,7 @@ _numbers = itertools.count(1)
 
 
 class Conformance:
-    """Base class of the conformance tests. The test module that uses it provides the `store`
-    fixture.
-    """
+    """Base class of the conformance tests; the module that uses it provides `store`."""
 
     pytestmark = pytest.mark.anyio
 

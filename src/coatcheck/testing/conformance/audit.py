@@ -161,9 +161,7 @@ class AuditConformance(Conformance):
         assert await listed(store, resource_id="k1", tenant="acme") == [gone]
 
     async def test_the_oldest_entries_are_deleted(self, store: Store) -> None:
-        """`delete_entries` removes at most the given number of entries per call, across all
-        tenants.
-        """
+        """`delete_entries` removes at most the given number of entries, across all tenants."""
         ids = [first_ulid_at(NOW + number) for number in range(5)]
         for number, id_ in enumerate(ids):
             old = entry(Action.UPDATE_TENANT, tenant=f"t{number % 2}", id=id_)
@@ -174,9 +172,7 @@ class AuditConformance(Conformance):
         assert [each.id for each in await listed(store)] == ids[4:]
 
     async def test_the_last_use_of_keys_is_kept(self, store: Store) -> None:
-        """`last_used_at` changes at most once a minute, never moves back, and leaves the epoch
-        alone.
-        """
+        """`last_used_at` changes at most once a minute, never moves back, and keeps the epoch."""
         other = KEY._replace(id="ba9876543210", tenant="other")
         await store.access.add_key(KEY)
         await store.access.add_key(other)

@@ -109,9 +109,7 @@ class BatchConformance(Conformance):
         await self._refused(store, [*(new_job() for _ in range(MANY)), new_job(public_id="taken")])
 
     async def test_a_conflict_within_a_large_batch_refuses_it(self, store: Store) -> None:
-        """A large batch that contains the same public id twice is rejected, however far apart they
-        are.
-        """
+        """A large batch is rejected if it contains the same public id twice."""
         await store.jobs.submit(new_job(), NOW)
         twice = [new_job(public_id="twice"), *(new_job() for _ in range(MANY))]
         await self._refused(store, [*twice, new_job(public_id="twice")])

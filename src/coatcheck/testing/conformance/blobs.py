@@ -61,9 +61,7 @@ class BlobConformance(Conformance):
     """Tests for blob reservation, artifacts, `start_blob_removal` and `finish_blob_removal`."""
 
     async def test_a_blob_nobody_names_is_removed_after_its_time(self, store: Store) -> None:
-        """An unreferenced blob is removed once its reservation expires; from then on no job can use
-        it.
-        """
+        """An unreferenced blob is removed once its reservation expires; then no job can use it."""
         job = await large_job(store)
         assert await unneeded(store, LATER - 1) == []
         assert await unneeded(store) == ["in"]
@@ -269,9 +267,7 @@ class BlobConformance(Conformance):
         assert await store.files.get_artifact_content(*small.row) is None
 
     async def test_a_small_file_is_written_with_a_report(self, store: Store, worker: str) -> None:
-        """A report or a settlement can carry small artifacts, which replace artifacts of the same
-        name.
-        """
+        """A report or a settlement can carry small artifacts, which replace existing ones."""
         lease = await run_job(store)
         await reserve(store, lease, "large")
         assert await store.files.record_artifact(lease, artifact("a.txt", "large"))
@@ -315,9 +311,7 @@ class BlobConformance(Conformance):
             assert (await job_of(store, lease)).artifacts == kept
 
     async def test_a_stale_lease_leaves_no_file(self, store: Store, worker: str) -> None:
-        """A stale lease and the lease of a finished job record no artifact; both count as stale
-        writes.
-        """
+        """A stale lease and the lease of a finished job record nothing; both writes are counted."""
         lease = await run_job(store)
         await reserve(store, lease, "file")
         stale = lease._replace(fence=lease.fence - 1)

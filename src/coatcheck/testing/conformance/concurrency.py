@@ -57,7 +57,7 @@ class ConcurrencyConformance(Conformance):
         assert await states_of(store, job.id) == ["queued"]
 
     async def test_one_public_id_goes_to_one_of_many(self, store: Store) -> None:
-        """Of concurrent submits with one public id, one succeeds and the others conflict."""
+        """Only one of several concurrent submits with the same public id succeeds."""
         answers = await asyncio.gather(
             *(store.jobs.submit(new_job(public_id="r_42"), NOW) for _ in range(10)),
             return_exceptions=True,
@@ -119,7 +119,7 @@ class ConcurrencyConformance(Conformance):
     async def test_an_attempt_ends_once_however_often_it_is_settled(
         self, store: Store, worker: str
     ) -> None:
-        """Of several concurrent settlements of one lease, one takes effect and all return True."""
+        """Only one of several concurrent settlements of a lease takes effect; all return True."""
         lease = await run_job(store)
         outcomes: list[Outcome] = [Succeeded('"a"'), Errored(BOOM, 0), Released(), Succeeded('"b"')]
         answers = await asyncio.gather(*(settle(store, lease, one, NOW) for one in outcomes))
@@ -159,7 +159,7 @@ class ConcurrencyConformance(Conformance):
             assert state is (State.SUCCEEDED if answer else State.QUEUED)
 
     async def test_one_writer_makes_a_document(self, store: Store) -> None:
-        """Of several concurrent writers that expect version 0, one writes the record."""
+        """Only one of several concurrent writers that expect version 0 writes the record."""
         answers = await asyncio.gather(
             *(
                 store.records.put_record(

@@ -44,9 +44,7 @@ class CountConformance(Conformance):
         assert await ahead(store, job.id) == 1
 
     async def test_other_tenants_take_turns_and_are_not_counted(self, store: Store) -> None:
-        """Other tenants' jobs count only if their priority is higher; own jobs count under any
-        limit key.
-        """
+        """Jobs of other tenants count only if their priority is higher; own jobs always count."""
         await store.jobs.submit_batch([new_job(tenant="acme") for _ in range(5)], NOW)
         await store.jobs.submit(new_job(tenant="acme", priority=1), NOW)
         await store.jobs.submit_batch([new_job(limit_key=key) for key in "abb"], NOW)

@@ -63,9 +63,7 @@ class DeliveryConformance(Conformance):
     async def test_what_is_handed_out_is_not_handed_out_again_before_its_lease_is_over(
         self, store: Store
     ) -> None:
-        """A claim carries the endpoint and the job's details; it is repeated only after its lease
-        expires.
-        """
+        """A claimed delivery names its endpoint and job, and is claimable again after its lease."""
         endpoint = await put(store)
         job_id = await ended_job(store, traceparent="00-trace")
         [claimed] = await take(store)
@@ -208,9 +206,7 @@ class DeliveryConformance(Conformance):
     async def test_what_is_pending_for_a_deleted_endpoint_comes_without_it(
         self, store: Store
     ) -> None:
-        """A delivery to a deleted endpoint is claimed without an endpoint, so the sender can drop
-        it.
-        """
+        """A delivery to a deleted endpoint is claimed without one, so the sender can drop it."""
         endpoint = await put(store)
         await ended_job(store)
         await store.webhooks.delete_endpoint(TENANT, endpoint.id)
@@ -275,9 +271,7 @@ class DeliveryConformance(Conformance):
         assert seen == everything
 
     async def test_deliveries_go_with_their_job(self, store: Store) -> None:
-        """Deleting a job deletes its deliveries, including pending ones, and the receipt counts
-        them.
-        """
+        """Deleting a job deletes its deliveries, even pending ones; the receipt counts them."""
         await put(store)
         lease = await run_job(store, called_back())
         await settle(store, lease, Succeeded("1"))

@@ -28,9 +28,7 @@ class FamilyConformance(Conformance):
     async def test_a_cancelled_job_takes_its_children_along(
         self, store: Store, worker: str
     ) -> None:
-        """Children that are not running are cancelled immediately; running ones get a cancel
-        request.
-        """
+        """Queued children are cancelled immediately; running ones get a cancel request."""
         lease, children = await self._family(store, 3)
         running = (await claim(store, "child", limit=1))[0].lease
         await store.jobs.cancel(TENANT, lease.job_id, NOW + 1)
@@ -55,9 +53,7 @@ class FamilyConformance(Conformance):
     async def test_a_running_parent_takes_them_along_when_it_has_stopped(
         self, store: Store, worker: str
     ) -> None:
-        """Children of a running parent continue until the parent has stopped, since it may still
-        succeed.
-        """
+        """Children of a running parent continue until it stops, since it may still succeed."""
         lease, [child] = await self._family(store, 1, wait=False)
         await store.jobs.cancel(TENANT, lease.job_id, NOW)
         assert (await store.jobs.get(TENANT, child)).state is State.QUEUED
@@ -113,9 +109,7 @@ class FamilyConformance(Conformance):
         assert await claim(store, "child", now=NOW + 9) == []
 
     async def test_a_resumed_parent_is_cancelled_no_more(self, store: Store, worker: str) -> None:
-        """Children spawned after a resume are not cancelled, even if the earlier cascade was
-        incomplete.
-        """
+        """Children spawned after a resume are not cancelled by an unfinished earlier cascade."""
         lease, _ = await self._family(store, 600)
         await store.jobs.cancel(TENANT, lease.job_id, NOW)
         await store.jobs.resume(TENANT, lease.job_id, NOW + 1)

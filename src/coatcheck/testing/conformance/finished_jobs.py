@@ -220,9 +220,7 @@ class FinishedJobConformance(Conformance):
     # --- ids, the epoch, uploads
 
     async def test_one_that_is_there_is_left_as_it_is(self, store: Store) -> None:
-        """Repeating a submit, even with another outcome, leaves the stored job and its usage
-        unchanged.
-        """
+        """Repeating a submit, even with another outcome, leaves the job and its usage unchanged."""
         job = called_back("failed", public_id="r_42")
         await store.jobs.submit_finished(job, DONE, END)
         before = await store.jobs.get(TENANT, job.id), await used(store)
@@ -263,9 +261,7 @@ class FinishedJobConformance(Conformance):
         assert await states_of(store, same.id) == ["queued", "running", "succeeded"]
 
     async def test_one_whose_public_id_is_taken_is_refused(self, store: Store) -> None:
-        """A public id in use raises `Conflict` and writes nothing; the job can use another public
-        id.
-        """
+        """A public id in use raises `Conflict` and writes nothing; another one is accepted."""
         await store.jobs.submit(new_job(public_id="r_42"), NOW)
         before = await everything(store), await used(store)
         job = new_job(public_id="r_42")

@@ -91,7 +91,7 @@ class IdempotencyConformance(Conformance):
         assert await store.jobs.submit(new_job(), NOW, ONCE) is None
 
     async def test_of_many_at_once_one_happens(self, store: Store) -> None:
-        """Of concurrent submits with one key, one creates a job and the others return it."""
+        """Only one of several concurrent submits with a key creates a job; the others return it."""
         asked = [new_job() for _ in range(50)]
         answers = await asyncio.gather(*(store.jobs.submit(job, NOW, ONCE) for job in asked))
         [winner] = await ids_of(store)
@@ -123,7 +123,7 @@ class IdempotencyConformance(Conformance):
 
     @pytest.mark.parametrize("size", [3, 450])
     async def test_of_two_batches_at_once_one_happens(self, store: Store, size: int) -> None:
-        """Of concurrent batches with one key, one is stored completely and the others not."""
+        """Only one of several concurrent batches with a key is stored, and completely."""
         asked: Sequence[list[JobInsert]] = [batch_of(size) for _ in range(3)]
         answers = await asyncio.gather(*(store.jobs.submit_batch(new, NOW, ONCE) for new in asked))
         assert answers.count(None) == 1

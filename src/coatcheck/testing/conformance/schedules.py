@@ -138,7 +138,7 @@ class ScheduleConformance(Conformance):
         assert await store.schedules.get_schedule(TENANT, "other") is None
 
     async def test_of_many_that_write_at_once_one_does(self, store: Store) -> None:
-        """Of concurrent writes with the same expected revision, one succeeds."""
+        """Only one of several concurrent writes with the same expected revision succeeds."""
         new = [new_schedule() for _ in range(8)]
         answers = await asyncio.gather(*(store.schedules.put_schedule(one, None) for one in new))
         assert answers.count(True) == 1
@@ -206,7 +206,7 @@ class ScheduleConformance(Conformance):
         assert len(await everything(store)) == 1
 
     async def test_of_many_that_fire_at_once_one_does(self, store: Store) -> None:
-        """Of concurrent firings of a tick, one submits the job."""
+        """Only one of several concurrent firings of a tick submits the job."""
         for number in range(1, 6):
             seen = (await put(store)) if number == 1 else await stands(store)
             tick = NOW + number * EVERY

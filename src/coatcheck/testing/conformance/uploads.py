@@ -107,7 +107,7 @@ class UploadConformance(Conformance):
         assert await store.jobs.list_jobs(JobFilter(TENANT, state=None, limit=500)) != []
 
     async def test_of_two_submits_under_one_key_one_takes_it_over(self, store: Store) -> None:
-        """Of two submits with one idempotency key, only the first takes over the upload."""
+        """Only the first of two submits with one idempotency key takes over the upload."""
         upload = await uploaded(store)
         first, second = new_job(uploads=(upload,)), new_job(uploads=(upload,))
         once = Idempotency("key", "fingerprint", LATER * 2)

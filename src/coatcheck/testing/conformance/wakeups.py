@@ -70,7 +70,7 @@ class WakeConformance(Conformance):
         signal.close()
 
     async def test_wake_ups_that_nobody_waited_for_are_one(self, store: Store) -> None:
-        """Signals that arrive while nobody waits are merged."""
+        """Several signals that arrive between two waits are merged."""
         signal = store.subscribe(Topic.WORK)
         for _ in range(20):
             await store.jobs.submit(new_job(), NOW)

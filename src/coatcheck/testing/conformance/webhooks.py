@@ -1,6 +1,6 @@
 """Conformance tests for webhook endpoints and their secrets.
 
-The tests in `outbox.py` cover the creation of deliveries, those in `deliveries.py` their dispatch.
+The creation of deliveries is tested in `outbox.py`, their dispatch in `deliveries.py`.
 """
 
 from __future__ import annotations
