@@ -1,7 +1,7 @@
-"""Tools for tests of code that builds on Coatcheck.
+"""Tools for testing code that builds on Coatcheck.
 
-`run_inline` runs a job without a server or a store; `serve` starts a real server; the conformance
-suite and the state machine (extra `coatcheck[testing]`) check an implementation of a store.
+`run_inline` runs a job without a server or a store. `serve` starts a real server. The conformance
+suite and the state machine (extra `coatcheck[testing]`) check a store implementation.
 """
 
 from coatcheck.testing.inline import Crash, FakeClock, InlineRun, run_inline

@@ -1,4 +1,4 @@
-"""Everything a store shows, compared with what it should show."""
+"""Comparison of everything a store shows with the expected contents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coatcheck.store.base import JobFilter, Store
 from coatcheck.testing.expected import ENDED, GONE_IS_KNOWN_FOR, ExpectedJob, ExpectedStore, Key
 from coatcheck.testing.used import usage_in
 
-# Of what is expected: not in a job's row, or part of what was agreed.
+# Fields of `ExpectedJob` that are not in a job's row, or that come from its submission.
 _TOLD_ELSEWHERE = frozenset(
     ("new", "queued_at", "log", "steps", "messages", "waits_for", "resumed_after")
 )
@@ -21,10 +21,10 @@ _TOLD_ELSEWHERE = frozenset(
 async def compare(
     store: Store, expected: ExpectedStore, now: int, known: Mapping[Key, Job]
 ) -> dict[Key, Job]:
-    """Assert that jobs, logs, lists, queues, workers, counters, usage agree; return the jobs.
+    """Assert that jobs, logs, lists, queues, workers, counters and usage agree; return the jobs.
 
-    Whatever is written to a log moves its job on, so logs of jobs that stand as they are `known` to
-    are not read again: they were most of what a comparison cost.
+    Every log entry changes its job's row as well, so the logs of jobs that equal their `known` row
+    are not read again. Reading them was most of the cost of a comparison.
     """
     found = {(job.tenant, job.id): job for job in await store.jobs.get_many(list(expected.jobs))}
     assert set(found) == set(expected.jobs)
@@ -65,7 +65,7 @@ async def _compare_log(store: Store, job: ExpectedJob) -> None:
     ]
     entries = [(event.type, event.at, state) for event, state in zip(log, states, strict=True)]
     assert entries == job.log
-    # The end of a job is told once, and last, unless it was resumed after an earlier one.
+    # The final state is logged once, as the last state, unless the job was resumed since.
     ends = [state for state in states[job.resumed_after :] if state in ENDED]
     assert ends == ([states[-1]] if job.state in ENDED else [])
     if job.steps:
@@ -85,7 +85,8 @@ async def _compare_what_is_gone(store: Store, expected: ExpectedStore, now: int)
         try:
             await store.jobs.get(*key)
         except NotFound as error:
-            # Forgotten by the first sweep after that time; until then either is true.
+            # The first sweep after its expiry deletes a tombstone, so from then on either error is
+            # right.
             lately = now < deleted_at + GONE_IS_KNOWN_FOR
             assert isinstance(error, Gone) or not lately
         else:
@@ -104,7 +105,7 @@ async def _compare_queues(store: Store, expected: ExpectedStore, now: int) -> No
         assert queue.paused is (queue.name in expected.paused)
         assert queue.running == len(jobs) - len(queued)
         assert queue.ready + queue.delayed == len(queued)
-        # A delayed job that has become due counts as either until somebody looks for work.
+        # A delayed job that has become due counts as ready or as delayed until the next claim.
         ready = [job for job in queued if job.run_at <= job.queued_at]
         assert queue.ready >= len(ready)
         assert queue.delayed >= sum(job.run_at > now for job in queued)

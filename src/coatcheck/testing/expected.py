@@ -1,8 +1,9 @@
-"""What a store should hold after a history: the promises again, in plain Python.
+"""Expected contents of a store after a history: its guarantees as a model in plain Python.
 
-Written from the documents (`coatcheck.store.base`, the states and semantics of the contract), and
-on purpose not from `coatcheck.model.transition`: two accounts of one thing that must agree.
-It knows nothing of transactions, indexes or threads; one job after the other, in dictionaries.
+The model is written from the documentation (`coatcheck.store.base`, the states and semantics of the
+contract) and deliberately not from `coatcheck.model.transition`, so two independent descriptions
+must agree. It has no transactions, indexes or threads: it handles one job after another, in
+dictionaries.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Key = tuple[str, str]  # tenant and id
 
 @dataclass
 class ExpectedJob:
-    """One job, and everything that should be readable of it."""
+    """A job with everything that should be readable of it."""
 
     new: JobInsert
     run_at: int
@@ -57,22 +58,22 @@ class ExpectedJob:
     finished_at: int | None = None
     expires_at: int | None = None
     cancel_requested: bool = False
-    # (type, time, state); the state is None for entries that do not tell of one.
+    # (type, time, state); the state is None for entries without one.
     log: list[tuple[str, int, str | None]] = field(default_factory=list)
     artifacts: tuple[Artifact, ...] = ()
     steps: dict[int, Step] = field(default_factory=dict)
     messages: list[SentEvent] = field(default_factory=list)
-    waits_for: list[set[str]] = field(default_factory=list)  # all of one of these
-    resumed_after: int = 0  # so many entries of the log
+    waits_for: list[set[str]] = field(default_factory=list)  # wakes once a set is empty
+    resumed_after: int = 0  # number of log entries before the last resume
 
     @property
     def key(self) -> Key:
-        """Its tenant and id."""
+        """The job's tenant and id."""
         return self.new.tenant, self.new.id
 
     @property
     def parent(self) -> Key | None:
-        """The job that spawned it."""
+        """The tenant and id of the parent."""
         parent = self.new.terms.parent
         return None if parent is None else (self.new.tenant, parent)
 
@@ -82,7 +83,7 @@ class ExpectedJob:
         self.log.append(("state", now, state))
 
     def end(self, state: str, reason: str | None, now: int) -> None:
-        """Reach an end, from which retention counts."""
+        """Finish the job and start its retention."""
         terms = self.new.terms
         kept = terms.keep_succeeded_ms if state == "succeeded" else terms.keep_failed_ms
         self.finished_at, self.expires_at = now, now + kept
@@ -91,7 +92,7 @@ class ExpectedJob:
         self.move(state, reason, now)
 
     def queue_again(self, reason: str, run_at: int, now: int) -> None:
-        """Wait for another attempt, of which nothing is known yet, or for the same to go on."""
+        """Queue the job for another attempt, or to continue the same one after a wait."""
         self.run_at, self.queued_at = run_at, now
         self.worker = self.phase = None
         if reason != "woken":
@@ -101,7 +102,7 @@ class ExpectedJob:
 
 
 class ExpectedStore:
-    """Every job, worker and queue, as a store should show them."""
+    """Every job, worker and queue as a store should show them."""
 
     def __init__(self) -> None:
         self.jobs: dict[Key, ExpectedJob] = {}
@@ -109,16 +110,16 @@ class ExpectedStore:
         self.deleted: list[ExpectedJob] = []
         self.beats: dict[str, int] = {}
         self.paused: set[str] = set()
-        self.keys: dict[Key, tuple[JobInsert, int]] = {}  # the job that holds a key, and how long
+        self.keys: dict[Key, tuple[JobInsert, int]] = {}  # the job that holds a key, and until when
         self.schedules: dict[Key, Schedule] = {}  # by tenant and name
-        self.turns: dict[object, str] = {}  # who had the last turn, by where
+        self.turns: dict[object, str] = {}  # the tenant or key served last, by rotation
         self.stale_writes = 0
         self.cascaded = False  # whether a cancel has reached children since the last sweep
 
-    # --- handing in
+    # --- submitting
 
     def conflicts(self, batch: list[JobInsert]) -> bool:
-        """Whether one of these jobs wants a public id that another job has."""
+        """Return whether one of these jobs has a public id that another job uses."""
         taken = {(key[0], job.new.public_id): key[1] for key, job in self.jobs.items()}
         for new in batch:
             if new.public_id is not None and (new.tenant, new.id) not in self.jobs:
@@ -128,14 +129,14 @@ class ExpectedStore:
         return False
 
     def submit(self, new: JobInsert, now: int) -> None:
-        """Take a job in, unless its id is there."""
+        """Add a job, unless its id exists."""
         if (new.tenant, new.id) not in self.jobs:
             job = ExpectedJob(new, run_at=new.run_at, queued_at=now)
             job.move("queued", None, now)
             self.jobs[new.tenant, new.id] = job
 
     def submit_finished(self, new: JobInsert, ended: FinishedJob, now: int) -> None:
-        """Take a job in that has run, unless its id is there."""
+        """Add a finished job, unless its id exists."""
         if (new.tenant, new.id) in self.jobs:
             return
         self.submit(new, new.created_at)
@@ -146,17 +147,17 @@ class ExpectedStore:
         self.settle(Settlement(Lease(*job.key, 1), ended.outcome, ended.report), now)
 
     def holder_of(self, tenant: str, key: str, now: int) -> JobInsert | None:
-        """Return the job that holds a key."""
+        """Return the job that holds an idempotency key."""
         holder, until = self.keys.get((tenant, key), (None, 0))
         return holder if until > now else None
 
     def is_newest(self, seen: Schedule) -> bool:
-        """Whether nothing was written to a schedule since it was seen."""
+        """Return whether a schedule still has the revision that was seen."""
         there = self.schedules.get((seen.tenant, seen.name))
         return there is not None and there.revision == seen.revision
 
     def fire(self, firing: ScheduleFiring, now: int) -> int | None:
-        """Make jobs of a schedule that is as it was seen."""
+        """Submit the jobs of a firing if its schedule is unchanged."""
         seen, jobs = firing.seen, firing.jobs
         if not self.is_newest(seen):
             return None
@@ -174,7 +175,7 @@ class ExpectedStore:
         return len(jobs)
 
     def delete(self, key: Key, now: int) -> None:
-        """Forget a job, but not that it was, nor what it has used."""
+        """Delete a job, but keep its tombstone and its usage."""
         self.deleted.append(self.jobs.pop(key))
         self.gone[key] = now
 
@@ -188,7 +189,7 @@ class ExpectedStore:
         now: int,
         limits: Mapping[str, Limit],
     ) -> list[ExpectedJob]:
-        """Hand out what is due and what the limits leave room for, each in its turn."""
+        """Claim the jobs that are due and within the limits, in turn."""
         if worker not in self.beats:
             return []
         for job in self.due_to_wake(now):
@@ -232,9 +233,7 @@ class ExpectedStore:
         return len(beside) < limit.concurrency
 
     def _next(self, free: list[ExpectedJob], kinds: tuple[str, ...]) -> ExpectedJob:
-        """Choose by priority; then the tenant whose turn it is; of each of its queues the key whose
-        turn it is; then the oldest.
-        """
+        """Return the next job: by priority, tenant's turn, key's turn per queue, then age."""
         priority = max(job.new.priority for job in free)
         free = [job for job in free if job.new.priority == priority]
         tenant = self._whose_turn((kinds, priority), {job.new.tenant for job in free})
@@ -259,7 +258,7 @@ class ExpectedStore:
         return min(later or names)
 
     def next_due(self, now: int) -> int | None:
-        """When the next job is due that is delayed, or waits for a time."""
+        """Return when the next delayed or waiting job is due."""
         return min(
             (
                 job.run_at
@@ -270,7 +269,7 @@ class ExpectedStore:
         )
 
     def settle(self, settlement: Settlement, now: int) -> bool:
-        """End an attempt, if the lease is the newest."""
+        """Settle an attempt, if its lease is the latest."""
         lease, outcome, last_words = settlement
         job = self.jobs.get((lease.tenant, lease.job_id))
         if job is None or job.fence != lease.fence:
@@ -319,7 +318,7 @@ class ExpectedStore:
                 self._wake_if_all_is_there(job, now)
 
     def report(self, lease: Lease, report: Report, now: int) -> bool:
-        """Note what a running job says."""
+        """Record a report of a running job."""
         job = self.jobs.get((lease.tenant, lease.job_id))
         if job is None or job.fence != lease.fence or job.state != "running":
             self.stale_writes += 1
@@ -341,7 +340,7 @@ class ExpectedStore:
         return True
 
     def remove_worker(self, worker: str, beats: int | None, now: int) -> int | None:
-        """Take the jobs of a lost worker away from it."""
+        """Remove a lost worker and requeue, fail or cancel its jobs."""
         if worker not in self.beats or beats not in (None, self.beats[worker]):
             return None
         del self.beats[worker]
@@ -352,21 +351,21 @@ class ExpectedStore:
             if job.cancel_requested:
                 self._end(job, "cancelled", "cancelled", now)
             elif terms.on_lost == "fail" or job.attempt >= terms.max_attempts:
-                job.error = ANY  # its code is told by the reason, its words are the store's
+                job.error = ANY  # the reason implies the code, and the store chooses the text
                 self._end(job, "failed", "lost", now)
             else:
                 job.queue_again("lost", now, now)
                 continue
-            job.progress = ANY  # nothing says whether a lost attempt's progress stays at the end
+            job.progress = ANY  # whether a finished job keeps lost progress is not specified
         for job in held:
             if job.state == "cancelled":
                 self._cancel_children(job, now)
         return len(held)
 
-    # --- waiting and going on
+    # --- waiting and waking
 
     def due_to_wake(self, now: int) -> list[ExpectedJob]:
-        """Those that wait for a time that has come."""
+        """Return the waiting jobs whose time has come."""
         return [job for job in self.jobs.values() if job.state == "waiting" and job.run_at <= now]
 
     def _is_to_come(self, job: ExpectedJob, what: str) -> bool:
@@ -384,7 +383,7 @@ class ExpectedStore:
             self._wake(job, now)
 
     def send(self, key: Key, name: str, data: str, now: int) -> None:
-        """Keep an event, and wake the job if it waits for it."""
+        """Store an event, and wake the job if it waits for that event."""
         job = self.jobs[key]
         number = sum(message.name == name for message in job.messages)
         job.messages.append(SentEvent(name, number, data, now))
@@ -393,7 +392,7 @@ class ExpectedStore:
         self._wake_if_all_is_there(job, now)
 
     def resume(self, key: Key, now: int) -> None:
-        """Begin anew, with all that was done, if it did not succeed."""
+        """Queue a failed or cancelled job again, with its recorded steps."""
         job = self.jobs[key]
         if job.state not in ("failed", "cancelled"):
             return
@@ -405,21 +404,21 @@ class ExpectedStore:
             job.new = job.new._replace(terms=terms._replace(deadline_at=None))
         job.queue_again("resumed", now, now)
 
-    # --- families
+    # --- parents and children
 
     def children_of(self, key: Key) -> list[ExpectedJob]:
-        """The jobs that one has spawned."""
+        """Return the children of a job."""
         return [job for job in self.jobs.values() if job.parent == key]
 
     def family_of(self, lease: Lease) -> Key:
-        """The oldest known forebear of a job."""
+        """Return the oldest known ancestor of a job."""
         key = (lease.tenant, lease.job_id)
         while key in self.jobs and (parent := self.jobs[key].parent) is not None:
             key = parent
         return key
 
     def generations(self) -> int:
-        """How many jobs have spawned others: no line of descent is longer."""
+        """Return the number of parents, which bounds the depth of descent."""
         return len({job.parent for job in self.jobs.values() if job.parent is not None})
 
     def _end(self, job: ExpectedJob, state: str, reason: str | None, now: int) -> None:
@@ -435,10 +434,10 @@ class ExpectedStore:
                 self.cascaded = True
                 self.cancel(child.key, now)
 
-    # --- stopping and clearing away
+    # --- cancelling and sweeping
 
     def cancel(self, key: Key, now: int) -> None:
-        """Stop what is queued; ask what runs."""
+        """Cancel a queued or waiting job, or request the cancellation of a running one."""
         job = self.jobs[key]
         if job.state in ("queued", "waiting"):
             self._end(job, "cancelled", "cancelled", now)
@@ -448,7 +447,7 @@ class ExpectedStore:
             job.log.append(("state", now, "running"))
 
     def sweep(self, now: int) -> tuple[int, int]:
-        """Fail what is past its deadline, delete what is past its retention."""
+        """Fail jobs past their deadline and delete jobs past their retention."""
         late = [
             job
             for job in self.jobs.values()
@@ -468,7 +467,7 @@ class ExpectedStore:
         ]
         for job in overran:
             job.fence += 1
-            job.progress = ANY  # as of a lost attempt
+            job.progress = ANY  # as for a lost attempt
             if job.cancel_requested:
                 self._end(job, "cancelled", "cancelled", now)
             else:

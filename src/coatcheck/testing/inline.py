@@ -1,18 +1,22 @@
-"""Running a job inline, in a test of yours: no server, no store, no waiting.
+"""Inline runs of jobs in tests: no server, no store, no waiting.
 
     run = run_inline(app, "bill", {"customer": "ada"}, crash={1: "charge"})
     assert run.state == "succeeded"
     assert run.attempts == 2
 
-Attempts, steps, retries and lost workers follow the rules of the real thing, on a clock that jumps
-instead of waiting. The jobs that a job spawns run inline, too, one after the other. A job that
-waits for an event nobody has sent is left `waiting`.
+Attempts, steps, retries and lost workers follow the same rules as in production, on a clock that
+jumps instead of waiting. Jobs that a job spawns also run inline, one after another. A job that
+waits for an event that was never sent is left `waiting`.
 
-`crash` says when a worker dies. `{1: 2}` is in the first claim, at the end of its second call of
-`ctx`: if that takes a step, the step is on record; if it waits, that is not on record. `{1:
-"charge"}` is when the step of that name has run and is not on record (`"charge#1"`, `"charge/ada"`
-for one of several: as at the end of `ctx.step_key`). What a handler did before has happened. Each
-time a handler is called is a claim; coming back from waiting is one, but no new attempt.
+`crash` says when a worker dies:
+
+- `{1: 2}`: in the first claim, at the end of its second `ctx` call. If that call runs a step, the
+  step is recorded. If it waits, the wait is not recorded.
+- `{1: "charge"}`: after the step of that name has run and before it is recorded. `"charge#1"` or
+  `"charge/ada"`, as at the end of `ctx.step_key`, selects one of several steps.
+
+The side effects of a handler before the crash have happened. Each call of a handler is a claim; a
+call after a wait is a new claim, but not a new attempt.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ __all__ = ["Crash", "FakeClock", "InlineRun", "run_inline"]
 
 @dataclass(slots=True)
 class InlineRun:
-    """What became of a job, all that it said of itself on the way, and what it did for good."""
+    """The outcome of an inline job, with its reports, recorded steps and artifacts."""
 
     job_id: str
     kind: str
@@ -70,11 +74,11 @@ def run_inline(
     clock: FakeClock | None = None,
     uploads: Mapping[str, Path] | None = None,
 ) -> InlineRun:
-    """Run a job from its first attempt to its end and return what became of it.
+    """Run a job from its first attempt to its end and return the outcome.
 
-    `crash` says where its worker dies in which claim, counted from 1; `events` what was sent to it
-    from outside, by name; `uploads` where the files of its input are, by id. The input is checked
-    and the result read as the server would.
+    `crash` says in which claim, counted from 1, and where its worker dies. `events` are the events
+    sent to the job, by name. `uploads` are the paths of the files of its input, by id. The input is
+    validated and the result is decoded as on the server.
     """
     clock = clock or FakeClock()
     jobs = InlineJobs(app.kinds, clock, uploads or {})

@@ -1,7 +1,7 @@
-"""A worker that dies where a test wants it to: the handler is ended, and nothing more is written.
+"""Simulated worker crashes: the handler is ended, and nothing more is written.
 
-The handler sees no exception that its own `except Exception` could handle. Should it go on all the
-same (`asyncio.gather` of several calls, one of which died), it finds every call of `ctx` dead.
+The handler cannot catch the crash with `except Exception`. If it continues anyway (`asyncio.gather`
+of several calls, one of which crashed), every further `ctx` call crashes too.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from coatcheck.worker.steps.step_runner import HandlerRequests
 
 
 class Crash(BaseException):
-    """Ends an attempt where a test wants its worker to die; no `except Exception` catches it."""
+    """A simulated worker crash that ends an attempt; `except Exception` does not catch it."""
 
 
 class CrashPoint:
-    """Where a worker dies, if anywhere: at the end of the so-many-th call of `ctx`; or when a step
-    of that name has run, before it is on record.
+    """The point at which a worker dies, if any.
+
+    The point is either the end of the n-th `ctx` call, or the moment after a named step has run and
+    before it is recorded.
     """
 
     def __init__(self, at: int | str | None) -> None:
@@ -33,30 +35,31 @@ class CrashPoint:
         self.crashed = False
 
     def begin_call(self) -> int:
-        """The handler calls `ctx`; return which call it is, from 1."""
+        """Start a `ctx` call and return its number, counted from 1."""
         self.check()
         self._calls += 1
         return self._calls
 
     def end_call(self, number: int) -> None:
-        """A call of `ctx` is over, however it ended."""
+        """End a `ctx` call, whether it succeeded or failed."""
         self.crashed = self.crashed or number == self._at
         self.check()
 
     def before_write(self, step: Step) -> None:
-        """A step is done and about to be written."""
+        """Crash here if the crash point names this step, which has run but is not written."""
         self.crashed = self.crashed or self._at in (step.id.name, step.id.label)
         self.check()
 
     def check(self) -> None:
-        """Raise if the worker is dead."""
+        """Raise `Crash` if the worker is dead."""
         if self.crashed:
             raise Crash(f"the worker dies at {self._at!r}")
 
 
 class InlineContext(Context):
-    """A context whose calls are counted. No wait is short on a clock that jumps: each is one for
-    which the job is given up.
+    """A context that counts its calls.
+
+    No wait is short on a clock that jumps, so every wait suspends the job.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""The jobs of an inline run, in memory: one after the other, on a clock that jumps to the next.
+"""In-memory jobs of an inline run, executed one after another on a clock that jumps.
 
-What happens to a job is decided where it is decided for every store (`coatcheck.model.transition`);
-what its handler asks for is answered as its worker would (`coatcheck.worker.steps.requests`).
+Transitions follow the same rules as in every store (`coatcheck.model.transition`). Requests of
+handlers are answered as a worker answers them (`coatcheck.worker.steps.requests`).
 """
 
 from __future__ import annotations
@@ -59,24 +59,24 @@ class FakeClock:
         self.at = at
 
     def now(self) -> int:
-        """Return the time it was set to, in milliseconds since the epoch."""
+        """Return the set time in milliseconds since the epoch."""
         return self.at
 
     def monotonic(self) -> float:
-        """Return the same in seconds."""
+        """Return the set time in seconds."""
         return self.at / 1000
 
 
 @dataclass(slots=True)
 class InlineJob:
-    """A job, and all that is on record of it."""
+    """A job with everything recorded about it."""
 
     new: JobInsert
     status: JobStatus
     steps: dict[int, Step] = field(default_factory=dict)
     messages: list[SentEvent] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
-    groups: list[set[str]] = field(default_factory=list)  # what it waits for
+    groups: list[set[str]] = field(default_factory=list)  # conditions of its wait
     children: list[InlineJob] = field(default_factory=list)
     artifacts: dict[str, bytes] = field(default_factory=dict)
     result: str | None = None
@@ -84,13 +84,13 @@ class InlineJob:
     crashes: int = 0
 
     def wrote(self, report: Report) -> None:
-        """Put on record what its handler has said and done."""
+        """Record a report of the handler."""
         self.reports.append(report)
         self.steps.update({step.seq: step for step in report.steps})
 
 
 class InlineJobs:
-    """A job and all that it spawns."""
+    """A job and all of its descendants."""
 
     def __init__(
         self,
@@ -103,11 +103,11 @@ class InlineJobs:
         self._clock = clock
         self._new_id = UlidGenerator(clock)
         self._jobs: dict[str, InlineJob] = {}
-        self._waiting: dict[str, InlineJob] = {}  # for something, not only for a time
-        self._later: list[tuple[int, str]] = []  # when which job goes on, the next one first
+        self._waiting: dict[str, InlineJob] = {}  # for a condition, not only for a time
+        self._later: list[tuple[int, str]] = []  # (due time, job id), earliest first
 
     def submit(self, asked: Submission, parent: str | None = None) -> InlineJob:
-        """Take a job in; raises if it does not fit its kind."""
+        """Submit a job; raise an error if it does not fit its kind."""
         new, _ = prepare_with_uploads(asked, self._kinds, self._new_id(), self._clock.now())
         new = new._replace(terms=new.terms._replace(parent=parent))
         job = InlineJob(new, rules.created(new.run_at, self._clock.now()).status)
@@ -116,7 +116,7 @@ class InlineJobs:
         return job
 
     def run_all(self, point_of: Callable[[InlineJob], CrashPoint]) -> None:
-        """Run everything, until it has ended or waits for what will never come."""
+        """Run all jobs until each has finished or waits for something that never happens."""
         while (job := self._next()) is not None:
             self._move(job, rules.claimed(job.status, "inline", self._clock.now()).status)
             job.claims += 1
@@ -178,7 +178,7 @@ class InlineJobs:
         if blocking:
             outcome = run_blocking(kind, context, claim)
         else:
-            with ThreadPoolExecutor(1) as apart:  # the test may be on a loop of its own
+            with ThreadPoolExecutor(1) as apart:  # the test may run in an event loop
                 outcome = apart.submit(asyncio.run, run_async(kind, context, claim)).result()
         if not point.crashed:
             collect()
@@ -197,25 +197,25 @@ class InlineJobs:
         ended = rules.settled(job.status, job.new.terms, outcome, self._clock.now())
         self._move(job, ended.status)
         if isinstance(outcome, Waiting):
-            # Nothing has come since the handler looked: no other job has run.
+            # No other job has run since the handler looked, so nothing new has arrived.
             job.groups = [set(group) for group in outcome.groups]
             self._waiting[job.new.id] = job
 
-    # --- what a handler asks for
+    # --- requests of handlers
 
     def child(self, job_id: str) -> ChildStatus:
-        """Say how a job stands, with its result."""
+        """Return a job's state, result and error."""
         job = self._jobs[job_id]
         return ChildStatus(job.status.state, job.result, job.status.error)
 
     def upload(self, upload_id: str) -> Path:
-        """Return where a file of an input is."""
+        """Return the path of an upload."""
         if upload_id not in self._uploads:
             raise NotFound(f"run_inline was not given upload {upload_id}; say uploads={{id: path}}")
         return self._uploads[upload_id]
 
     def serve(self, job: InlineJob, name: str, body: bytes) -> bytes:
-        """Have the service of the job's kind answer, on a loop of its own."""
+        """Call the service of the job's kind, on an event loop of its own."""
         confinement = self._kinds[job.new.kind].confinement
         if confinement is None or confinement.service is None:
             raise NotFound(f"kind {job.new.kind!r} has no service")
@@ -225,14 +225,14 @@ class InlineJobs:
             return apart.submit(asyncio.run, _awaited(answer)).result()
 
     def keep(self, job: InlineJob, name: str, content: bytes, content_type: str) -> Artifact:
-        """Keep a file of a job."""
+        """Store an artifact of a job."""
         job.artifacts[name] = content
         digest = hashlib.sha256(content).hexdigest()
         return Artifact(name, content_type, len(content), digest, "", self._clock.now())
 
 
 class _InlineRequests(HandlerRequests):
-    """Performs requests at once, in memory."""
+    """Handler requests that are performed immediately, in memory."""
 
     def __init__(
         self, jobs: InlineJobs, job: InlineJob, point: CrashPoint, collect: Callable[[], None]
@@ -256,7 +256,7 @@ class _InlineRequests(HandlerRequests):
         self._collect()
         self._point.end_call(number)
 
-    def _perform(self, request: WorkerRequest) -> Any:  # noqa: C901 - a case each
+    def _perform(self, request: WorkerRequest) -> Any:  # noqa: C901 - one case per request
         match request:
             case ReadHistory():
                 steps = [self._job.steps[seq] for seq in sorted(self._job.steps)]
@@ -279,7 +279,7 @@ class _InlineRequests(HandlerRequests):
             case FetchUpload(upload_id):
                 return self._jobs.upload(upload_id)
             case ReadPayload(reference):
-                return reference  # nothing is ever kept apart here
+                return reference  # payloads are never offloaded here
             case AcquireResource(_, names):
                 return next(iter(names), None)  # no other job runs
 

@@ -1,15 +1,14 @@
-"""A store driven through random histories, and compared with what it should hold after each step.
+"""State machine that drives a store through random histories and checks it after each step.
 
     class MyMachine(StoreMachine):
         def new_store(self) -> Store:
-            return MyStore(...)          # empty, and not opened yet
+            return MyStore(...)  # empty, and not opened yet
 
     TestMyMachine = MyMachine.TestCase
 
-Hypothesis makes up the histories (several tenants, kinds, queues and workers; leases that have
-become stale; jobs that wait, spawn others, are resumed; time that passes) and shortens one that
-fails to the few steps that matter. What the store should hold is worked out independently, in
-`coatcheck.testing.expected`.
+Hypothesis generates the histories (several tenants, kinds, queues and workers; stale leases; jobs
+that wait, spawn others and are resumed; time that passes) and shrinks a failing one to the few
+steps that matter. `coatcheck.testing.expected` computes the expected contents independently.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ _untils = st.sampled_from([None, None, 40, 3_000])
 
 
 class StoreMachine(PlainMachine):
-    """Random histories of one store: of plain jobs, and of those that wait, spawn and go on."""
+    """Random histories of plain jobs, and of jobs that wait, spawn others and are resumed."""
 
     @rule(target=PlainMachine.jobs, lease=PlainMachine.leases, drafts=st.lists(DRAFTS, max_size=3))
     def spawn(self, lease: Lease, drafts: list[dict[str, Any]]) -> MultipleResults[Key]:
-        """A job spawns others, and may have no right to."""
+        """Spawn children with a current or a stale lease."""
         children = [self._child(lease, draft) for draft in drafts]
         report = Report(children=tuple(children))
         reported = self._do(self.store.workers.report(lease, report, self.now))
@@ -52,7 +51,7 @@ class StoreMachine(PlainMachine):
     def spawn_and_wait(
         self, worker: str, drafts: list[dict[str, Any]], until: int | None
     ) -> MultipleResults[Key]:
-        """A worker takes a job, which spawns others and waits for all of them, in one write."""
+        """Claim a job that spawns children and waits for all of them, in one write."""
         taken = self._claim(worker, KINDS, 1).values
         if not taken:
             return multiple()
@@ -64,7 +63,7 @@ class StoreMachine(PlainMachine):
 
     @rule(lease=PlainMachine.leases, until=_untils, apart=st.booleans())
     def wait_for_children(self, lease: Lease, until: int | None, apart: bool) -> None:
-        """A job waits for all that it has spawned, or for any one."""
+        """Wait for all children of a job, or for any one."""
         key = (lease.tenant, lease.job_id)
         names = [child_finished(child.new.id) for child in self.expected.children_of(key)]
         groups = [(name,) for name in names] if apart else [tuple(names)] if names else []
@@ -72,13 +71,13 @@ class StoreMachine(PlainMachine):
 
     @rule(lease=PlainMachine.leases, until=_untils, number=st.integers(0, 1))
     def wait_for_an_event(self, lease: Lease, until: int | None, number: int) -> None:
-        """A job waits for an event, which may have come."""
+        """Wait for an event, which may already have been sent."""
         group = (event_sent("go", number),)
         self._settle([Settlement(lease, Waiting(until, (group,)))])
 
     @rule(key=PlainMachine.jobs, name=st.sampled_from(["go", "go", "stop"]))
     def send(self, key: Key, name: str) -> None:
-        """Somebody sends an event to a job, which may have ended or be gone."""
+        """Send an event to a job, which may be finished or gone."""
         job = self.expected.jobs.get(key)
         try:
             sent = self._do(self.store.jobs.send_event(*key, name, "1", self.now))
@@ -94,13 +93,13 @@ class StoreMachine(PlainMachine):
 
     @rule(key=PlainMachine.jobs)
     def resume(self, key: Key) -> None:
-        """Somebody wants a job to go on, whatever state it is in."""
+        """Resume a job in any state."""
         if key in self.expected.jobs:
             self.expected.resume(key, self.now)
             job = self._do(self.store.jobs.resume(*key, self.now))
             assert job.state == self.expected.jobs[key].state
             if job.state not in ENDED:
-                self._seen.pop(key, None)  # what had ended goes on: this once it may
+                self._seen.pop(key, None)  # a resumed job may leave its final state
 
     def _child(self, lease: Lease, draft: dict[str, Any]) -> JobInsert:
         child = self._job({**draft, "tenant": lease.tenant, "public_id": None})

@@ -1,5 +1,7 @@
-"""The part of the machine that is about schedules: they are made, changed, fired and deleted by
-many who have seen them at different times, and only who has seen the last revision changes a thing.
+"""Random histories of schedules, a part of the state machine.
+
+Several actors create, change, fire and delete schedules that they have read at different times.
+Only an actor that has read the latest revision changes anything.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ class ScheduleRules(RuleBasedStateMachine):
     def make_schedule(
         self, tenant: str, name: str, kind: str, due: int | None
     ) -> Schedule | MultipleResults[Schedule]:
-        """Somebody makes a schedule, which may be there already."""
+        """Create a schedule, which may already exist."""
         schedule = Schedule(
             tenant=tenant,
             definition=ScheduleDefinition(name, kind, Timing(every_ms=60_000)),
@@ -87,7 +89,7 @@ class ScheduleRules(RuleBasedStateMachine):
     def change_schedule(
         self, seen: Schedule, due: int | None, paused: bool
     ) -> Schedule | MultipleResults[Schedule]:
-        """Somebody changes a schedule as it was seen, lately or long ago."""
+        """Change a schedule, based on its latest or an outdated revision."""
         changed = replace(
             seen,
             revision=self._revision(),
@@ -116,7 +118,7 @@ class ScheduleRules(RuleBasedStateMachine):
         due: int | None,
         unless_running: bool,
     ) -> Schedule | MultipleResults[Schedule]:
-        """A server makes jobs of a schedule as it was seen."""
+        """Fire a schedule, based on its latest or an outdated revision."""
         own = {"tenant": seen.tenant, "public_id": None}
         jobs = tuple(self._job({**draft, **own}) for draft in wanted)
         last_at = self.now if jobs else None
@@ -130,14 +132,14 @@ class ScheduleRules(RuleBasedStateMachine):
 
     @rule(seen=schedules)
     def delete_schedule(self, seen: Schedule) -> None:
-        """Somebody wants a schedule gone, which it may be already."""
+        """Delete a schedule, which may already be gone."""
         key: Key = (seen.tenant, seen.name)
         deleted = self._do(self.store.schedules.delete_schedule(*key))
         assert deleted is (self.expected.schedules.pop(key, None) is not None)
         self._compare_schedules()
 
     def _compare_schedules(self) -> None:
-        """Each is as its last write left it; due are those whose time has come."""
+        """Compare all schedules, and those that are due, with the expected ones."""
         there = sorted(self.expected.schedules.values(), key=lambda one: (one.tenant, one.name))
         for tenant in TENANTS:
             own = [one for one in there if one.tenant == tenant]

@@ -1,5 +1,6 @@
-"""The random histories of plain jobs: handed in, claimed, settled, cancelled, swept. What handlers
-do for good is added in `coatcheck.testing.machine`, where it is told what all this is.
+"""Random histories of plain jobs: submitted, claimed, settled, cancelled and swept.
+
+`coatcheck.testing.machine` adds waits, children, events and resumes, and describes the machine.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class PlainMachine(ScheduleRules):
         raise TypeError("a machine says which store it drives: override new_store")
 
     def teardown(self) -> None:
-        """What was answered is still there when the store is opened again."""
+        """Reopen the store and check that every acknowledged write is still there."""
         try:
             self._do(self.store.close())
             self._do(self.store.open())
@@ -93,23 +94,23 @@ class PlainMachine(ScheduleRules):
             self._do(self.store.close())
             self._runner.close()
 
-    # --- handing work in
+    # --- submitting
 
     @rule(target=jobs, draft=DRAFTS)
     def submit(self, draft: dict[str, Any]) -> Key | MultipleResults[Key]:
-        """Submit one job, which may be refused."""
+        """Submit one job, which may be rejected."""
         job = self._job(draft)
         return self._hand_in(self.store.jobs.submit(job, self.now), [job])
 
     @rule(target=jobs, drafts=st.lists(DRAFTS, max_size=4))
     def submit_batch(self, drafts: list[dict[str, Any]]) -> Key | MultipleResults[Key]:
-        """Submit several jobs, which may be refused together."""
+        """Submit several jobs, which may be rejected together."""
         batch = [self._job(draft) for draft in drafts]
         return self._hand_in(self.store.jobs.submit_batch(batch, self.now), batch)
 
     @rule(key=jobs, draft=DRAFTS)
     def submit_again(self, key: Key, draft: dict[str, Any]) -> None:
-        """Submit another job under an id that is there: nothing happens to it."""
+        """Submit another job with an existing id, which changes nothing."""
         if key in self.expected.jobs:
             draft = {**draft, "tenant": key[0], "public_id": None}
             job = self._job(draft)._replace(id=key[1])
@@ -117,7 +118,7 @@ class PlainMachine(ScheduleRules):
 
     @rule(target=jobs, draft=DRAFTS, key=st.sampled_from("ab"))
     def submit_once(self, draft: dict[str, Any], key: str) -> Key | MultipleResults[Key]:
-        """Submit a job under a key that another job may hold."""
+        """Submit a job with an idempotency key that another job may hold."""
         job = self._job(draft)
         once = Idempotency(key, job.input, self.now + KEY_HOLDS)
         submit = self.store.jobs.submit(job, self.now, once)
@@ -142,7 +143,7 @@ class PlainMachine(ScheduleRules):
     def submit_finished(
         self, draft: dict[str, Any], took: int, outcome: Succeeded | GaveUp, report: Report | None
     ) -> Key | MultipleResults[Key]:
-        """Submit a job that has run before it was written, which may be refused; and once more."""
+        """Submit a finished job, which may be rejected, and repeat the submit."""
         job = self._job(draft)
         ended = FinishedJob(self.now, outcome, _of(Lease(job.tenant, job.id, 1), report))
         self.now += took
@@ -194,12 +195,12 @@ class PlainMachine(ScheduleRules):
 
     @initialize(target=workers, limits=st.sampled_from([{}, LIMITS]))
     def start_two_workers(self, limits: dict[str, Limit]) -> MultipleResults[str]:
-        """Nothing happens to jobs without workers, who all know the same limits."""
+        """Start two workers with the same limits, because jobs need workers."""
         self.limits = limits
         return multiple(self._start_worker(), self._start_worker())
 
     def _start_worker(self) -> str:
-        # Every start has an id of its own, as in life.
+        # Every start has a new worker id, as in production.
         self._made += 1
         worker = f"worker-{self._made}"
         self._do(
@@ -210,7 +211,7 @@ class PlainMachine(ScheduleRules):
 
     @rule(worker=workers)
     def beat(self, worker: str) -> None:
-        """A worker says that it lives, if it still counts as living."""
+        """Send a heartbeat, which is rejected if the worker was removed."""
         known = worker in self.expected.beats
         assert self._do(self.store.workers.heartbeat(worker)) is known
         if known:
@@ -222,7 +223,7 @@ class PlainMachine(ScheduleRules):
         judged=st.sampled_from(["by its count", "by an old count", "itself"]),
     )
     def replace_worker(self, worker: str, judged: str) -> str:
-        """A worker says goodbye or is called lost, rightly or not, and another one starts."""
+        """Remove a worker, on its own request or as lost, rightly or not, and start another."""
         count = self.expected.beats.get(worker, 0)
         beats = {"by its count": count, "by an old count": count - 1, "itself": None}[judged]
         self._remove_worker(worker, beats)
@@ -230,7 +231,7 @@ class PlainMachine(ScheduleRules):
 
     @rule(target=workers, lease=leases)
     def lose_the_holder(self, lease: Lease) -> str | MultipleResults[str]:
-        """Whoever runs a job disappears, with all it holds, and another worker starts."""
+        """Lose the worker of a job, with all its jobs, and start another."""
         job = self.expected.jobs.get((lease.tenant, lease.job_id))
         if job is None or job.worker is None:
             return multiple()
@@ -245,12 +246,12 @@ class PlainMachine(ScheduleRules):
 
     @rule(target=leases, worker=workers, limit=st.integers(0, 3))
     def claim(self, worker: str, limit: int) -> Lease | MultipleResults[Lease]:
-        """A worker takes what is due, of any kind."""
+        """Claim due jobs of any kind."""
         return self._claim(worker, KINDS, limit)
 
     @rule(target=leases, worker=workers, kind=st.sampled_from(KINDS))
     def claim_one_kind(self, worker: str, kind: str) -> Lease | MultipleResults[Lease]:
-        """A worker that knows one kind only takes a job of it."""
+        """Claim a job as a worker of one kind."""
         return self._claim(worker, (kind,), 1)
 
     @rule(
@@ -261,14 +262,14 @@ class PlainMachine(ScheduleRules):
     def run_jobs(
         self, worker: str, ends: list[tuple[Outcome, Report | None]]
     ) -> Lease | MultipleResults[Lease]:
-        """A worker takes the next jobs and ends their attempts, all at once."""
+        """Claim jobs and settle their attempts in one call."""
         taken = self._claim(worker, KINDS, len(ends))
         self._settle([Settlement(lease, *end) for lease, end in zip(taken.values, ends)])  # noqa: B905 - there may be fewer jobs
         return taken
 
     def _claim(self, worker: str, kinds: tuple[str, ...], limit: int) -> MultipleResults[Lease]:
         if self.expected.due_to_wake(self.now):
-            limit = max(1, limit)  # whether a claim for nothing wakes anybody is left open
+            limit = max(1, limit)  # whether a claim with limit 0 wakes jobs is not specified
         known = {kind: self.limits[kind] for kind in kinds if kind in self.limits}
         claims, next_due = self._do(self.store.workers.claim(worker, kinds, limit, self.now, known))
         expected = self.expected.claim(worker, kinds, limit, self.now, known)
@@ -279,7 +280,7 @@ class PlainMachine(ScheduleRules):
 
     @rule(lease=leases, outcome=OUTCOMES, report=st.none() | REPORTS)
     def settle(self, lease: Lease, outcome: Outcome, report: Report | None) -> None:
-        """An attempt ends: of the job's holder, or of one that has long lost it."""
+        """Settle an attempt with a current or a stale lease."""
         self._settle([Settlement(lease, outcome, report)])
 
     def _settle(self, settlements: list[Settlement]) -> None:
@@ -289,7 +290,7 @@ class PlainMachine(ScheduleRules):
             for one in settlements
         ]
         families = {self.expected.family_of(one.lease) for one in timed}
-        # Who is first, where parent and child are settled in one call, is left open.
+        # The order of a parent and its child in one settle call is not specified.
         for several in [timed] if len(families) == len(timed) else [[one] for one in timed]:
             settled = self._do(self.store.workers.settle(several, self.now))
             assert settled == [self.expected.settle(one, self.now) for one in several]
@@ -302,7 +303,7 @@ class PlainMachine(ScheduleRules):
 
     @rule(lease=leases, report=REPORTS)
     def report(self, lease: Lease, report: Report) -> None:
-        """A job says something of itself, and may have no right to."""
+        """Report with a current or a stale lease."""
         said = _of(lease, report) or report
         reported = self._do(self.store.workers.report(lease, said, self.now))
         assert reported is self.expected.report(lease, said, self.now)
@@ -311,12 +312,12 @@ class PlainMachine(ScheduleRules):
 
     @rule(key=jobs)
     def cancel(self, key: Key) -> None:
-        """Somebody wants a job cancelled, whatever state it is in."""
+        """Cancel a job in any state."""
         self._cancel(key)
 
     @rule(lease=leases, times=st.integers(1, 2))
     def cancel_what_was_claimed(self, lease: Lease, times: int) -> None:
-        """Somebody wants a job cancelled that has run, and may still."""
+        """Cancel a job that was claimed and may still be running."""
         for _ in range(times):
             self._cancel((lease.tenant, lease.job_id))
 
@@ -330,7 +331,7 @@ class PlainMachine(ScheduleRules):
 
     @rule(key=jobs)
     def delete(self, key: Key) -> None:
-        """Somebody wants a job gone, which it may be already, or may not have ended."""
+        """Delete a job, which may be unfinished or already gone."""
         job = self.expected.jobs.get(key)
         try:
             deleted = self._do(self.store.jobs.delete(*key, self.now))
@@ -350,20 +351,20 @@ class PlainMachine(ScheduleRules):
 
     @rule(queue=st.sampled_from(QUEUES), paused=st.sampled_from([False, False, True]))
     def pause_queue(self, queue: str, paused: bool) -> None:
-        """A queue is closed or opened."""
+        """Pause or resume a queue."""
         self._do(self.store.queues.pause_queue(queue, paused, self.now))
         (self.expected.paused.add if paused else self.expected.paused.discard)(queue)
 
     @rule(milliseconds=st.sampled_from([10, 1, 45, 1_000, 5_000, GONE_IS_KNOWN_FOR]))
     def let_time_pass(self, milliseconds: int) -> None:
-        """Time passes: jobs become due, and deadlines and retention run out."""
+        """Advance the time: jobs become due, and deadlines and retention run out."""
         self.now += milliseconds
 
     @rule()
     def sweep(self) -> None:
-        """Somebody keeps house, until there is nothing left to do."""
+        """Sweep until nothing is left to do."""
         expired, deleted, idle = 0, 0, 0
-        # One generation cancels the next, and lets go of what was kept for it.
+        # Sweeping one generation cancels or releases the next.
         generations = self.expected.generations()
         while idle <= generations:
             swept = self._do(self.store.maintenance.sweep(self.now))
@@ -371,9 +372,9 @@ class PlainMachine(ScheduleRules):
             idle = 0 if swept.more else idle + 1
         assert (expired, deleted) == self.expected.sweep(self.now)
 
-    # How many children are cancelled with their parent and how many later is left open, and with it
-    # how one ends whose deadline has passed: so all is swept before there can be such a cancel, and
-    # after there was one.
+    # The number of children that are cancelled together with their parent is not specified, and so
+    # neither is the outcome of a child whose deadline has passed. Therefore sweep before each such
+    # cancel, and after it.
 
     def _sweep_before_a_cascade(self) -> None:
         if any(job.parent and job.state not in ENDED for job in self.expected.jobs.values()):
@@ -383,11 +384,11 @@ class PlainMachine(ScheduleRules):
         if self.expected.cascaded:
             self.sweep()
 
-    # --- what must hold after each step
+    # --- checked after each step
 
     @invariant()
     def the_store_holds_what_it_should(self) -> None:
-        """Jobs, logs, listings, queues, workers and counters are what the history makes them."""
+        """Check jobs, logs, lists, queues, workers and counters against the expected ones."""
         self._look(known=self._seen)
 
     def _look(self, known: Mapping[Key, Job]) -> None:
@@ -404,7 +405,7 @@ class PlainMachine(ScheduleRules):
 
 
 def _of(lease: Lease, report: Report | None) -> Report | None:
-    """Return a report whose files are of the job that reports."""
+    """Return the report with its files assigned to the reporting job."""
     if report is None or not report.files:
         return report
     return report._replace(files=tuple(leave(lease, file.artifact.name) for file in report.files))

@@ -1,4 +1,4 @@
-"""What random histories are made of: jobs, reports, outcomes, small enough to be told apart."""
+"""Hypothesis strategies for random histories: a small set of jobs, reports and outcomes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TENANTS = ("default", "acme", "umbrella")
 KINDS = ("mail", "chart")
 QUEUES = ("default", "slow")
 LIMITS = {"mail": Limit(1, by_key=True), "chart": Limit(2)}
-# Three steps, each with three states it may be in, one after the other or not.
+# Three steps, each in every state; a history may use them in any order.
 STEPS = [
     Step(
         seq,
@@ -45,7 +45,7 @@ NOBODYS = Lease("", "", 0)
 
 
 def leave(lease: Lease, name: str) -> SmallFile:
-    """Return a file of a job; one whose job is not known yet is `NOBODYS`."""
+    """Return an artifact of a job, or of `NOBODYS` if the job is not known yet."""
     return small_file((lease.tenant, lease.job_id), name, "text/plain", name.encode(), START)
 
 
@@ -60,7 +60,7 @@ OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
     _defeats,
     st.builds(Released, _delays, st.none() | _failures),
     st.just(Cancelled()),
-    st.builds(Waiting, _delays),  # from now on: see _settle
+    st.builds(Waiting, _delays),  # relative to now: see _settle
 )
 REPORTS = st.builds(
     Report,
@@ -73,8 +73,8 @@ REPORTS = st.builds(
         lambda names: tuple(leave(NOBODYS, name) for name in names)
     ),
 )
-# A job without its id and with times from now on. What comes first is drawn most: most jobs are
-# plain, so that most histories get somewhere.
+# A job without its id, with times relative to now. Values that come first are drawn most often, so
+# most jobs are plain and most histories make progress.
 DRAFTS = st.fixed_dictionaries(
     {
         "tenant": st.sampled_from(TENANTS),

@@ -1,10 +1,10 @@
-"""A real server for tests: `coatcheck serve` in a process of its own, on a temporary database.
+"""A real server for tests: `coatcheck serve` in its own process, on a temporary database.
 
     with serve("tasks.py:app") as server, server.client() as client:
         assert client.run("greet", "ada") == "hello ada"
 
-The server listens on a free port of the loopback address. It stops, and its files are deleted, when
-the context is left.
+The server listens on a free port of the loopback address. On exit from the context, it stops and
+its files are deleted.
 """
 
 from __future__ import annotations

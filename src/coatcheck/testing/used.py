@@ -1,4 +1,4 @@
-"""What a job's own log says of its usage: an account of it that no store has written."""
+"""Usage computed from job logs, independently of any store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Bill = dict[tuple[str, str, int], Usage]
 
 
 def usage_in(jobs: Iterable[ExpectedJob]) -> _Bill:
-    """Add up what jobs have used, by tenant, kind and hour."""
+    """Add up the usage of jobs by tenant, kind and hour."""
     bill: _Bill = {}
     for job in jobs:
         tenant, kind = job.new.tenant, job.new.kind

@@ -1,23 +1,23 @@
-"""The checker: replays what happened in a run against the promises P1 to P8.
+"""Checker: replays the record of a run against the promises P1 to P8.
 
-A run is over, faults and all. What is known of it is put together in a `RunRecord`: which submits
-were answered and which were not; every job's row and log as the store shows them; and what handlers
-wrote down themselves, apart from the store (`EffectLog`). `check` says which promises that breaks;
-none of it depends on how the run came about, on which store it ran, or on what was done to it.
+A `RunRecord` collects everything known about a finished run, including one with faults: which
+submits were answered, every job's row and event log as the store returns them, and the side effects
+that handlers wrote outside the store (`EffectLog`). `check` reports the promises that the run
+breaks. The checks depend neither on the store, nor on the workload, nor on the injected faults.
 
     records = await read_records(store, submits)
-    check(Run(submits, records, effects=EffectLog(path).read()))
+    check(RunRecord(submits, records, effects=EffectLog(path).read()))
 
-| | what is checked |
+| | check |
 |---|---|
-| P1 | every answered submit is there, or its tombstone; one key is one job; nothing was made up |
-| P2 | every job was attempted, or cancelled or expired before; it ended or can still run |
-| P3 | one end at most, the last in its log; every move is legal, numbered, and the row agrees |
-| P4 | a committed step never runs again, by what its body wrote down; each spawn is one job |
-| P5 | every start of a handler has its own claim; the result and the log are of the last claim |
-| P6 | the log says that orphans were taken back within a lease and two sweeps |
-| P7 | each delivery at least once, under one id |
-| P8 | nothing of what was purged is in any table |
+| P1 | every answered submit has a job or a tombstone; one key is one job; every job was submitted |
+| P2 | every job was attempted, or cancelled or expired before; it finished or can still run |
+| P3 | one final state at most, the last one; transitions are legal and numbered; the row agrees |
+| P4 | a committed step never runs again, as its body's side effects show; each spawn is one job |
+| P5 | every handler start has its own claim; the result and the log are of the last claim |
+| P6 | the log shows that orphans were reclaimed within a lease and two sweeps |
+| P7 | each delivery arrived at least once, with one id |
+| P8 | no table contains anything of a purged job |
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SHOWN = 20
 
 
 class PromiseBroken(AssertionError):
-    """A run in which a promise was not kept."""
+    """A run that broke at least one promise."""
 
     def __init__(self, violations: list[Violation]) -> None:
         self.violations = violations
@@ -52,14 +52,14 @@ class PromiseBroken(AssertionError):
 
 
 def violations_of(run: RunRecord) -> list[Violation]:
-    """Return every promise that a run breaks, and where."""
+    """Return every violation of a promise in a run."""
     replays = {record.id: replay(record.events, first_fence(record)) for record in run.records}
     checks = (*promises.CHECKS, steps_run_once, spawned_once, *later.CHECKS)
     return [violation for check in checks for violation in check(run, replays)]
 
 
 def check(run: RunRecord) -> None:
-    """Raise PromiseBroken unless a run keeps every promise."""
+    """Raise `PromiseBroken` unless a run keeps every promise."""
     if violations := violations_of(run):
         raise PromiseBroken(violations)
 

@@ -1,4 +1,4 @@
-"""Every row of a store, table by table, read past the store itself."""
+"""Dumps of every table of a store, read without the store's own code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def dump_sqlite(database: Path) -> Tables:
 
 async def dump_postgres(dsn: str, schema: str) -> Tables:
     """Read every table of a PostgreSQL schema."""
-    import asyncpg  # noqa: PLC0415 - an optional part: only who uses it needs the driver
+    import asyncpg  # noqa: PLC0415 - optional dependency
 
     connection = await asyncpg.connect(dsn)
     try:

@@ -1,12 +1,12 @@
-"""The side-effect log: what handlers really did, written by them, apart from the store.
+"""Side-effect log: the actions of handlers, written by the handlers outside the store.
 
-One line an event, appended in a single write to a file opened with O_APPEND, so that lines of many
-processes never mix and a SIGKILL leaves whole lines:
+Each event is one line, appended in a single write to a file opened with O_APPEND. Lines of several
+processes therefore never mix, and a SIGKILL leaves whole lines:
 
     job attempt fence pid what monotonic-ns value
 
-`fence` is `-` where the handler cannot see it, `value` is the rest of the line and may be empty.
-Monotonic times of one machine can be compared between its processes.
+`fence` is `-` if the handler cannot see it. `value` is the rest of the line and may be empty.
+Monotonic times can be compared between the processes of one machine.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 BEGAN = "began"  # a handler was entered
-RAN = "ran"  # the body of a step was entered; the value is what ends its key: `charge#0`
+RAN = "ran"  # the body of a step was entered; the value is the end of its key: `charge#0`
 RETURNED = "returned"  # a handler is about to return; the value is its result as JSON
 
 
 class Effect(NamedTuple):
-    """One thing that a handler did."""
+    """One action of a handler."""
 
     job_id: str
     attempt: int
@@ -34,7 +34,7 @@ class Effect(NamedTuple):
 
 
 class EffectLog:
-    """A file that any number of processes append to."""
+    """A file to which any number of processes append."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -53,7 +53,7 @@ class EffectLog:
             os.close(descriptor)
 
     def read(self) -> list[Effect]:
-        """Return what was done so far, in the order of the file."""
+        """Return all effects so far, in file order."""
         if not self._path.exists():
             return []
         return [_parse(line) for line in self._path.read_text(encoding="utf-8").splitlines()]

@@ -1,4 +1,4 @@
-"""Checks of what a run may have watched beside jobs: deliveries, and what a purge left."""
+"""Checks for webhook deliveries and for traces of purged jobs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from coatcheck.testing.checker.promises import Check, Replays, Violation
 from coatcheck.testing.checker.run import RunRecord
 
-# What may still name a job that is gone: that it was, and which request it answered.
+# Tables that may still name a purged job: its tombstone and its idempotency key.
 NAMES_THE_DEAD = frozenset({"tombstones", "idempotency"})
 
 
 def delivered(run: RunRecord, _: Replays) -> Iterator[Violation]:
-    """P7: what was owed was delivered at least once, and always under the same id."""
+    """Check P7: every owed delivery arrived at least once, always with the same id."""
     if run.deliveries is None:
         return
     ids: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
@@ -33,7 +33,7 @@ def delivered(run: RunRecord, _: Replays) -> Iterator[Violation]:
 
 
 def nothing_left(run: RunRecord, _: Replays) -> Iterator[Violation]:
-    """P8: of what was purged nothing is in any table but that it was."""
+    """Check P8: only the tables in `NAMES_THE_DEAD` may name a purged job."""
     for job_id in run.purged or ():
         for table, rows in run.tables.items():
             if table in NAMES_THE_DEAD:

@@ -1,4 +1,4 @@
-"""A check for each promise about jobs: what it means in rows, logs and side effects."""
+"""Checks for the promises about jobs, in terms of rows, logs and side effects."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from coatcheck.testing.checker.effects import BEGAN, RETURNED, Effect
 from coatcheck.testing.checker.replay import Replay
 from coatcheck.testing.checker.run import JobRecord, RunRecord
 
-# Why a job may end without ever having been attempted.
+# Reasons for which a job may finish without an attempt.
 _BEFORE_ANY_ATTEMPT = (Reason.CANCELLED, Reason.EXPIRED)
 
 
 class Violation(NamedTuple):
-    """A promise that was not kept."""
+    """A promise that a run broke."""
 
     promise: str
     job_id: str
@@ -31,7 +31,7 @@ Check = Callable[[RunRecord, Replays], Iterator[Violation]]
 
 
 def durable(run: RunRecord, _: Replays) -> Iterator[Violation]:
-    """P1: what was answered is there, or its tombstone; and nothing is there that nobody sent."""
+    """Check P1: answered submits have a job or a tombstone, and every job was submitted."""
     records = {(record.tenant, record.id): record for record in run.records}
     for submit in run.submits:
         record = records.get((submit.tenant, submit.job_id))
@@ -48,7 +48,7 @@ def durable(run: RunRecord, _: Replays) -> Iterator[Violation]:
 
 
 def once(run: RunRecord, _: Replays) -> Iterator[Violation]:
-    """P1: what was sent under one key happened once, and every answer names that job."""
+    """Check P1: submits with one key created one job, and every answer names it."""
     by_key: defaultdict[str, set[str]] = defaultdict(set)
     for submit in run.submits:
         if submit.key is not None and submit.job_id:
@@ -62,7 +62,7 @@ def once(run: RunRecord, _: Replays) -> Iterator[Violation]:
 
 
 def attempted(run: RunRecord, replays: Replays) -> Iterator[Violation]:
-    """P2: every job was attempted, or cancelled or expired before; it ended or can still run."""
+    """Check P2: every job was attempted, cancelled or expired; it finished or can still run."""
     began = {effect.job_id for effect in run.effects or () if effect.what == BEGAN}
     for record, seen in _with_log(run, replays):
         job = record.job
@@ -80,7 +80,7 @@ def attempted(run: RunRecord, replays: Replays) -> Iterator[Violation]:
 
 
 def ended_once(run: RunRecord, replays: Replays) -> Iterator[Violation]:
-    """P3: at most one end in the log, as its last state, by legal moves, and the row agrees."""
+    """Check P3: a job finishes once at most, by legal transitions, and its row agrees."""
     for record, seen in _with_log(run, replays):
         for fault in seen.faults:
             yield Violation("P3", record.id, fault)
@@ -108,7 +108,7 @@ def _row_agrees(record: JobRecord, seen: Replay) -> Iterator[Violation]:
 
 
 def one_holder(run: RunRecord, replays: Replays) -> Iterator[Violation]:
-    """P5: what counts was written by whoever claimed last; a stale holder changed nothing."""
+    """Check P5: only the holder of the last claim changed a job; stale holders did not."""
     by_job: defaultdict[str, list[Effect]] = defaultdict(list)
     for effect in run.effects or ():
         by_job[effect.job_id].append(effect)
@@ -123,7 +123,7 @@ def one_holder(run: RunRecord, replays: Replays) -> Iterator[Violation]:
 
 
 def _effects_fit(record: JobRecord, seen: Replay, effects: list[Effect]) -> Iterator[Violation]:
-    """Each start of a handler has a claim of its own, and the result is of the last claim."""
+    """Check that each handler start has its own claim and the result is the last claim's."""
     began = Counter((e.fence, e.attempt) for e in effects if e.what == BEGAN)
     claims = {(claim.fence, claim.attempt) for claim in seen.claims}
     for (fence, attempt), times in began.items():
@@ -144,7 +144,7 @@ def _effects_fit(record: JobRecord, seen: Replay, effects: list[Effect]) -> Iter
 
 
 def orphans_return(run: RunRecord, replays: Replays) -> Iterator[Violation]:
-    """P6: the log says that an orphan was taken back within a lease and two sweeps."""
+    """Check P6: the log shows that orphans were reclaimed within a lease and two sweeps."""
     if run.orphans is None or run.bounds is None:
         return
     for orphan in run.orphans:

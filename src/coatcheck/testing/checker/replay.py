@@ -1,8 +1,8 @@
-"""Replaying a job's log: every move it tells of, and the fence each claim must have had.
+"""Replay of a job's log: its transitions, and the fence that each claim must have had.
 
-The log does not name fences, but they follow from it: a claim raises the fence, and so does the
-loss of a worker. Only the end of a job that was cancelled while it ran leaves it open which of the
-two it was (its worker said so, or its worker was lost), and nothing comes after that but a resume.
+The log does not contain fences, but they follow from it: a claim raises the fence, and so does the
+loss of a worker. Only the end of a job that was cancelled while running is ambiguous: its worker
+settled it, or its worker was lost. Nothing but a resume can follow that end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from coatcheck.model.step import Op, StepId
 
 @dataclass(frozen=True, slots=True)
 class LoggedClaim:
-    """A claim that a log tells of."""
+    """A claim in a log."""
 
     seq: int
     attempt: int
@@ -29,7 +29,7 @@ class LoggedClaim:
 
 @dataclass(frozen=True, slots=True)
 class LoggedStep:
-    """A step that a log tells of, written under this fence."""
+    """A step in a log, with the fence under which it was written."""
 
     seq: int  # the step's own number
     op: str
@@ -41,10 +41,10 @@ class LoggedStep:
 
 @dataclass(slots=True)
 class Replay:
-    """What a log amounts to, and what is wrong with it."""
+    """The result of replaying a log, with the faults found."""
 
     claims: list[LoggedClaim] = field(default_factory=list)
-    lost: list[tuple[int, int]] = field(default_factory=list)  # (fence of the claim, when)
+    lost: list[tuple[int, int]] = field(default_factory=list)  # (fence of the claim, time)
     ends: list[State] = field(default_factory=list)
     state: State | None = None
     reason: str | None = None
@@ -57,7 +57,7 @@ class Replay:
 
 
 def replay(events: Sequence[JobEvent], first_fence: int = 0) -> Replay:
-    """Follow a log from its first entry to its last."""
+    """Replay a log from its first event to its last."""
     seen = Replay(least_fence=first_fence, most_fence=first_fence)
     numbers = [event.seq for event in events]
     if numbers != list(range(1, len(events) + 1)):
@@ -93,12 +93,12 @@ def _follow(seen: Replay, event: JobEvent, data: dict[str, Any]) -> None:
 
 
 def _count(seen: Replay, event: JobEvent, state: State, data: dict[str, Any]) -> None:
-    """Check the attempt, and keep count of the fence."""
+    """Check the attempt and update the fence."""
     reason, attempt, due = data.get("reason"), data["attempt"], {seen.attempt}
     if state is State.RUNNING:
         seen.least_fence += 1
         seen.most_fence += 1
-        # Coming back from waiting is no new attempt.
+        # A claim after a wait is not a new attempt.
         due = {seen.attempt + (seen.reason != Reason.WOKEN)}
         seen.claims.append(LoggedClaim(event.seq, attempt, seen.most_fence, event.at))
     elif seen.state is State.RUNNING and reason == Reason.LOST:
@@ -118,7 +118,7 @@ def _count(seen: Replay, event: JobEvent, state: State, data: dict[str, Any]) ->
 
 
 def _hear(seen: Replay, event: JobEvent, data: dict[str, Any]) -> None:
-    """What a handler says belongs to the claim that counts, if it says which it has."""
+    """Check that a handler's event is of the current claim, if it names a fence."""
     if seen.state is not State.RUNNING:
         seen.stale.append(f"event {event.seq} ({event.type}) was written while it did not run")
     fence = data.get("fence")

@@ -1,4 +1,4 @@
-"""What a checker is given: all that is known of a run, gathered when it is over."""
+"""Input of the checker: everything known about a finished run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ _PAGE = 1_000
 
 
 class Submit(NamedTuple):
-    """A submit that was sent. `key` names what may happen once however often it is sent; an answer
-    that never came leaves `answered` False, and `job_id` empty where only the answer tells it.
+    """A submit that was sent.
+
+    `key` identifies submits that may take effect only once, however often they are sent. If no
+    answer arrived, `answered` is False, and `job_id` is empty if only the answer contains it.
     """
 
     job_id: str
@@ -28,23 +30,23 @@ class Submit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """What the store says of a job at the end: its row, or that it is gone, and its log."""
+    """The stored data of a job at the end of a run: its row or tombstone, and its log."""
 
     tenant: str
     id: str
     job: Job | None
     gone: bool
     events: tuple[JobEvent, ...]
-    key: str | None = None  # of its submit, where the run labels jobs with it
+    key: str | None = None  # of its submit, if the run labels jobs with it
 
 
 def first_fence(record: JobRecord) -> int:
-    """Return the fence before the first claim: a fork begins as if it had been claimed before."""
+    """Return the fence before the first claim: 1 for a fork, otherwise 0."""
     return 0 if record.job is None or record.job.forked_from is None else 1
 
 
 class Orphan(NamedTuple):
-    """A job whose worker ceased to live at this time (milliseconds since the epoch)."""
+    """A job whose worker died at this time (milliseconds since the epoch)."""
 
     job_id: str
     fence: int
@@ -52,7 +54,7 @@ class Orphan(NamedTuple):
 
 
 class ReceivedWebhook(NamedTuple):
-    """A receiver got a webhook."""
+    """A webhook that a receiver got."""
 
     job_id: str
     event: str
@@ -61,7 +63,7 @@ class ReceivedWebhook(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How long an orphan may stay one. `margin_s` is for a machine that is busy with the test."""
+    """The longest time until an orphan is reclaimed; `margin_s` allows for a busy machine."""
 
     lease_s: float
     sweep_s: float
@@ -69,18 +71,18 @@ class Bounds:
 
     @property
     def milliseconds(self) -> float:
-        """Return one lease and two sweeps, with the margin."""
+        """Return the sum of one lease, two sweeps and the margin."""
         return 1000 * (self.lease_s + 2 * self.sweep_s + self.margin_s)
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """All that is known of a run. What is None was not watched, and is not checked."""
+    """Everything known about a run; a field that is None was not observed, so is not checked."""
 
     submits: Sequence[Submit]
     records: Sequence[JobRecord]
     live_workers: Collection[str] = ()
-    ended: bool = True  # whether every job must have ended by now
+    ended: bool = True  # whether every job must have finished
     effects: Sequence[Effect] | None = None
     orphans: Sequence[Orphan] | None = None
     bounds: Bounds | None = None
@@ -93,13 +95,13 @@ class RunRecord:
 async def read_records(
     store: Store, submits: Sequence[Submit], *, key_label: str | None = None
 ) -> list[JobRecord]:
-    """Read every job of the tenants that submitted, and those submitted jobs that are not there."""
+    """Read every job of the submitting tenants, and a record for each missing job."""
     found: dict[tuple[str, str], JobRecord] = {}
     for tenant in sorted({submit.tenant for submit in submits}):
         before: str | None = None
         while jobs := await store.jobs.list_jobs(JobFilter(tenant, before=before, limit=_PAGE)):
             before = jobs[-1].id
-            # A list leaves the results out.
+            # A list omits results.
             for job in await store.jobs.get_many([(tenant, job.id) for job in jobs]):
                 key = job.labels.get(key_label) if key_label else None
                 events = await _events(store, tenant, job.id)

@@ -1,5 +1,7 @@
-"""P4: what is on record as done is done once. The log says which claim wrote a step, and the bodies
-of steps say, apart from the store, under which claim they ran.
+"""Checks for P4: a recorded step never runs again.
+
+The log shows which claim wrote a step. The bodies of steps record, outside the store, under which
+claim they ran.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from coatcheck.testing.checker.run import RunRecord
 
 
 def steps_run_once(run: RunRecord, replays: Replays) -> Iterator[Violation]:
-    """No body is entered under a later claim than the one that wrote its step, nor more often under
-    that one than the step says; and what was written was run.
+    """Check P4: a recorded step ran, and did not run again once recorded.
+
+    No body is entered under a later claim than the one that wrote its step, nor more often under
+    that claim than the step's attempts.
     """
     ran: defaultdict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
     for effect in run.effects or ():
@@ -40,7 +44,7 @@ def steps_run_once(run: RunRecord, replays: Replays) -> Iterator[Violation]:
 
 
 def spawned_once(run: RunRecord, replays: Replays) -> Iterator[Violation]:
-    """Each spawn on record is one job, and each job that has a parent was spawned on record."""
+    """Check P4: each recorded spawn is one job, and each child has a recorded spawn."""
     children: Counter[str] = Counter()
     for record in run.records:
         if record.job is not None and record.job.terms.parent is not None:

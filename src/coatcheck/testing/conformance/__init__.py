@@ -1,4 +1,4 @@
-"""The suite every store must pass: a test for each promise in `coatcheck.store.base`.
+"""Conformance suite for stores: tests for every guarantee in `coatcheck.store.base`.
 
     import pytest
     from coatcheck.testing.conformance import StoreConformance
@@ -13,10 +13,10 @@
     class TestMyStore(StoreConformance):
         pass
 
-Each test gets an empty, opened store. The tests run on asyncio through anyio's pytest plugin, and
-know nothing but the protocol: times are the integers they pass in, waiting is done on signals.
-With `pytest.register_assert_rewrite("coatcheck.testing")` in the conftest a failure shows its
-values.
+Each test gets an empty, open store. The tests run on asyncio through anyio's pytest plugin and use
+only the store protocol: times are integers that the tests pass in, and tests wait on signals. Call
+`pytest.register_assert_rewrite("coatcheck.testing")` in the conftest to see the compared values in
+a failure.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class StoreConformance(
     FinishedJobConformance,
     SubmitConformance,
 ):
-    """Everything a store promises."""
+    """The complete conformance suite for a store."""
 
 
 __all__ = ["StoreConformance"]

@@ -1,4 +1,4 @@
-"""Tenants, keys, the epoch, and what is used."""
+"""Conformance tests for tenants, API keys, the access epoch, usage counters and quota load."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ KEY = ApiKey("0123456789ab", "acme", "d1", ("jobs:read", "jobs:write:mail"), "ci
 
 
 async def used(store: Store, tenant: str = TENANT) -> list[Usage]:
-    """Return all that a tenant has used."""
+    """Return all usage rows of a tenant."""
     return await store.access.list_usage(tenant, 0, NOW * 2)
 
 
 async def total(store: Store, tenant: str = TENANT) -> dict[str, Any]:
-    """Return the same for one kind and hour, without what is 0."""
+    """Return the nonzero counters of a tenant that has usage for a single kind and hour."""
     [found] = await used(store, tenant)
     return {name: value for name, value in found._asdict().items() if value and name != "tenant"}
 
 
 class KeyConformance(Conformance):
-    """Tenants and keys."""
+    """Tests for tenants and API keys."""
 
     async def test_a_new_store_has_neither_keys_nor_tenants(self, store: Store) -> None:
-        """And says so."""
+        """A new store has no keys and no tenants, and its epoch is 0."""
         assert await store.access.get_state() == AccessState(0, has_keys=False)
         assert await store.access.list_tenants() == []
         assert await store.access.list_keys() == []
@@ -57,7 +57,7 @@ class KeyConformance(Conformance):
         assert await store.access.get_key(KEY.id) is None
 
     async def test_a_key_is_kept_with_its_tenant(self, store: Store) -> None:
-        """Which is made where it is new."""
+        """Adding a key creates its tenant if the tenant does not exist."""
         await store.access.add_key(KEY)
         tenant = Tenant("acme", created_at=NOW, updated_at=NOW)
         assert await store.access.get_key(KEY.id) == (KEY, tenant)
@@ -65,7 +65,7 @@ class KeyConformance(Conformance):
         assert (await store.access.get_state()).has_keys
 
     async def test_a_tenant_that_is_there_stays_as_it_is(self, store: Store) -> None:
-        """When a key is made for it."""
+        """Adding a key leaves an existing tenant's status and quotas unchanged."""
         limits = Quotas(jobs_waiting=3, stored_bytes=0)
         tenant = Tenant("acme", TenantStatus.SUSPENDED, limits, NOW, NOW)
         await store.access.put_tenant(tenant)
@@ -73,7 +73,7 @@ class KeyConformance(Conformance):
         assert await store.access.get_key(KEY.id) == (KEY, tenant)
 
     async def test_a_tenant_is_changed_as_a_whole(self, store: Store) -> None:
-        """But for the time it was made."""
+        """`put_tenant` replaces every field except the creation time."""
         await store.access.put_tenant(Tenant("acme", quotas=Quotas(1, 2, 3, 4, 5), created_at=NOW))
         await store.access.put_tenant(
             Tenant("acme", TenantStatus.UNPAID, created_at=NOW + 5, updated_at=NOW + 5)
@@ -82,7 +82,7 @@ class KeyConformance(Conformance):
         assert await store.access.get_tenant("acme") == changed
 
     async def test_an_id_that_is_taken_is_refused(self, store: Store) -> None:
-        """And the key that has it stays."""
+        """Adding a key with an existing id raises `Conflict` and keeps the first key."""
         await store.access.add_key(KEY)
         with pytest.raises(Conflict):
             await store.access.add_key(KEY._replace(tenant="other", digest="d2"))
@@ -90,7 +90,7 @@ class KeyConformance(Conformance):
         assert [tenant.name for tenant in await store.access.list_tenants()] == ["acme"]
 
     async def test_keys_and_tenants_are_listed_page_by_page(self, store: Store) -> None:
-        """In the order of their names; keys of one tenant or of all."""
+        """Keys and tenants are sorted by name; keys can be filtered by tenant."""
         keys = [
             KEY._replace(id=id_, tenant=tenant) for id_, tenant in zip("abcd", "xyxy", strict=True)
         ]
@@ -104,7 +104,7 @@ class KeyConformance(Conformance):
         assert [tenant.name for tenant in await store.access.list_tenants(after="x")] == ["y"]
 
     async def test_a_key_is_revoked_once(self, store: Store) -> None:
-        """It stays in the list, with its first time."""
+        """A revoked key stays listed; revoking it again keeps the first revocation time."""
         await store.access.add_key(KEY)
         gone = KEY._replace(revoked_at=NOW + 1)
         assert await store.access.revoke_key(KEY.id, NOW + 1) == gone
@@ -115,11 +115,11 @@ class KeyConformance(Conformance):
         )
 
     async def test_what_is_not_there_is_not_revoked(self, store: Store) -> None:
-        """Nothing happens."""
+        """Revoking an unknown key returns None."""
         assert await store.access.revoke_key("nobody", NOW) is None
 
     async def test_every_change_raises_the_epoch(self, store: Store) -> None:
-        """Of keys and of tenants."""
+        """Adding a key, changing a tenant and revoking a key each raise the epoch."""
         seen = [(await store.access.get_state()).epoch]
         for change in (
             store.access.add_key(KEY),
@@ -132,10 +132,10 @@ class KeyConformance(Conformance):
 
 
 class EpochConformance(Conformance):
-    """A submit that names an epoch."""
+    """Tests for submits that name an access epoch."""
 
     async def test_a_job_is_submitted_under_the_present_epoch(self, store: Store) -> None:
-        """With a key and without."""
+        """A submit with the current epoch succeeds, with or without an idempotency key."""
         await store.access.add_key(KEY)
         epoch = (await store.access.get_state()).epoch
         await store.jobs.submit(new_job(), NOW, None, epoch)
@@ -143,7 +143,7 @@ class EpochConformance(Conformance):
         assert len(await everything(store)) == 2
 
     async def test_under_one_that_has_passed_nothing_is_written(self, store: Store) -> None:
-        """Neither the job, nor its key, nor usage."""
+        """A submit with an outdated epoch writes no job, no idempotency key and no usage."""
         epoch = (await store.access.get_state()).epoch
         await store.access.add_key(KEY)
         once = Idempotency("k", "f", NOW + 9)
@@ -155,7 +155,10 @@ class EpochConformance(Conformance):
         assert await store.jobs.find_submission(TENANT, "k", NOW) is None
 
     async def test_of_a_crowd_only_those_with_an_old_epoch_are_refused(self, store: Store) -> None:
-        """They may all hear that something has changed; what was accepted is there."""
+        """A concurrent submit with an old epoch never succeeds; only accepted jobs are stored.
+
+        The store may reject the whole group, including submits with the current epoch.
+        """
         old = (await store.access.get_state()).epoch
         await store.access.add_key(KEY)
         new = (await store.access.get_state()).epoch
@@ -175,7 +178,7 @@ class EpochConformance(Conformance):
         assert {job.id for job in await everything(store)} == accepted
 
     async def test_what_was_submitted_under_a_key_can_be_read(self, store: Store) -> None:
-        """Until the key expires, and by its tenant only."""
+        """A submission is found by its key until the key expires, and only by its own tenant."""
         job = new_job()
         await store.jobs.submit(job, NOW, Idempotency("k", "f", NOW + 9))
         found = await store.jobs.find_submission(TENANT, "k", NOW)
@@ -186,18 +189,18 @@ class EpochConformance(Conformance):
 
 
 class UsageCounts(Conformance):
-    """How bytes are counted."""
+    """Byte counting that a store's tests may override."""
 
     def kept(self, text: str) -> int:
-        """Return how many bytes a store keeps of a text."""
+        """Return how many bytes the store counts for a text."""
         return len(text.encode())
 
 
 class UsageConformance(UsageCounts):
-    """What is counted for whom, and how often."""
+    """Tests for usage counters per tenant, kind and hour."""
 
     async def test_each_way_in_counts_once(self, store: Store, worker: str) -> None:
-        """One by one, in a crowd, as a batch, under a key, spawned, forked."""
+        """A job counts once, whether submitted alone, in a batch, with a key or as a fork."""
         first = new_job()
         await store.jobs.submit(first, NOW)
         await store.jobs.submit(first, NOW)
@@ -215,14 +218,14 @@ class UsageConformance(UsageCounts):
         }
 
     async def test_spawned_jobs_count(self, store: Store, worker: str) -> None:
-        """For the tenant of their parent, under their own kind."""
+        """Spawned jobs count for their parent's tenant, under their own kind."""
         parent = await run_job(store, new_job(tenant="acme"))
         await spawn(store, parent, 2)
         found = {use.kind: use.submitted for use in await used(store, "acme")}
         assert found == {"mail": 1, "child": 2}
 
     async def test_bytes_are_counted_as_they_are_sent(self, store: Store) -> None:
-        """In UTF-8; a blob by its own size."""
+        """Inputs are counted in UTF-8 bytes; a blob counts with its own size."""
         text = new_job(input='"ü"')
         blob = new_job()
         await store.files.reserve_blob(BlobName(TENANT, blob.id, "a"), NOW + 9)
@@ -233,7 +236,7 @@ class UsageConformance(UsageCounts):
         assert (await total(store))["input_bytes"] == 1_000_000 + self.kept('"ü"')
 
     async def test_an_end_is_counted_with_its_run(self, store: Store, worker: str) -> None:
-        """In the hour in which it comes, once however often it is told."""
+        """A run counts in the hour in which it ends, even if its outcome is settled twice."""
         lease = await run_job(store)
         later = NOW + HOUR_MS
         assert await settle(store, lease, Succeeded("1"), later)
@@ -244,7 +247,7 @@ class UsageConformance(UsageCounts):
         ]
 
     async def test_every_run_counts_and_the_end_once(self, store: Store, worker: str) -> None:
-        """Whether it failed, was given back, was lost, or ended well."""
+        """Failed, released and lost runs all count, but do not count as a failed job."""
         lease = await run_job(store)
         for outcome in (Errored(BOOM, 0), Released()):
             assert await settle(store, lease, outcome, NOW + 10)
@@ -254,7 +257,7 @@ class UsageConformance(UsageCounts):
         assert (found["runs"], found["run_ms"], found.get("failed", 0)) == (3, 15, 0)
 
     async def test_a_stale_write_counts_nothing(self, store: Store, worker: str) -> None:
-        """It changes nothing, so it uses nothing."""
+        """A settlement with a stale lease is rejected and adds no usage."""
         lease = await run_job(store)
         await settle(store, lease, Released())
         await reclaim(store, lease.job_id)
@@ -263,7 +266,7 @@ class UsageConformance(UsageCounts):
         assert await total(store) == before
 
     async def test_many_that_end_at_once_are_told_apart(self, store: Store, worker: str) -> None:
-        """By tenant and kind."""
+        """Jobs that finish together are counted by tenant and kind."""
         for tenant in ("a", "b"):
             for kind in ("mail", "chart"):
                 await store.jobs.submit_batch([new_job(kind, tenant=tenant) for _ in range(3)], NOW)
@@ -276,7 +279,7 @@ class UsageConformance(UsageCounts):
         assert sum(use.failed for use in found) == 4
 
     async def test_cancelled_and_expired_jobs_count_as_ended(self, store: Store) -> None:
-        """Without a run."""
+        """Cancelled and expired jobs count as finished, without a run."""
         job = new_job()
         await store.jobs.submit(job, NOW)
         await store.jobs.cancel(TENANT, job.id, NOW)
@@ -288,7 +291,7 @@ class UsageConformance(UsageCounts):
         assert (found["cancelled"], found["failed"], found.get("runs", 0)) == (1, 1, 0)
 
     async def test_usage_outlives_its_jobs(self, store: Store, worker: str) -> None:
-        """And sweeps, which may add it up."""
+        """Neither deleting a job nor a sweep changes the recorded usage."""
         lease = await run_job(store)
         await settle(store, lease, Succeeded("1"), NOW + 4)
         before = await total(store)
@@ -298,7 +301,7 @@ class UsageConformance(UsageCounts):
         assert await total(store) == before
 
     async def test_usage_is_read_by_time_and_kind(self, store: Store) -> None:
-        """From an hour on, up to another, which is left out."""
+        """The start of the time range is inclusive, its end exclusive."""
         for hours in range(3):
             at = NOW + hours * HOUR_MS
             await store.jobs.submit(new_job(created_at=at), at)
@@ -313,15 +316,15 @@ class UsageConformance(UsageCounts):
 
 
 class LoadConformance(UsageCounts):
-    """How much of its quotas a tenant uses."""
+    """Tests for how much of its quotas a tenant uses."""
 
     async def test_only_what_has_a_quota_is_counted(self, store: Store) -> None:
-        """The rest costs nothing."""
+        """Load without a quota is not measured and stays 0."""
         await store.jobs.submit(new_job(), NOW)
         assert await store.access.measure_load(TENANT, Quotas(), NOW) == Load()
 
     async def test_jobs_are_counted_by_what_they_do(self, store: Store, worker: str) -> None:
-        """Those that wait, also for later, and those that run; not those of others."""
+        """Queued and delayed jobs count as waiting; jobs of other tenants do not count."""
         await store.jobs.submit(new_job(tenant="acme"), NOW)
         ended = await run_job(store, new_job("chart"))
         await settle(store, ended, Succeeded("1"))
@@ -332,7 +335,7 @@ class LoadConformance(UsageCounts):
         assert (found.jobs_waiting, found.jobs_running) == (2, 1)
 
     async def test_jobs_are_counted_no_further_than_to_the_quota(self, store: Store) -> None:
-        """So that the cost is bounded."""
+        """Counting stops at the quota, which bounds its cost."""
         await store.jobs.submit_batch([new_job() for _ in range(20)], NOW)
         found = await store.access.measure_load(
             TENANT, Quotas(jobs_waiting=7, submits_per_minute=5), NOW
@@ -340,7 +343,7 @@ class LoadConformance(UsageCounts):
         assert (found.jobs_waiting, found.submits_per_minute) == (7, 5)
 
     async def test_rates_look_back_a_minute(self, store: Store) -> None:
-        """In numbers and in bytes."""
+        """Submits and payload bytes are counted over the last minute."""
         for at in (NOW - 60_001, NOW - 59_999, NOW):
             await store.jobs.submit(new_job(created_at=at, input='"12345"'), at)
         quotas = Quotas(submits_per_minute=100, payload_bytes=100)
@@ -348,7 +351,7 @@ class LoadConformance(UsageCounts):
         assert (found.submits_per_minute, found.payload_bytes) == (2, 2 * self.kept('"12345"'))
 
     async def test_what_is_stored_is_added_up(self, store: Store, worker: str) -> None:
-        """Inputs and results, those that are blobs by their size, until they are deleted."""
+        """Inputs and results count until their job is deleted; a blob counts with its size."""
         lease = await run_job(store, new_job(input="12"))
         await store.files.reserve_blob(BlobName(TENANT, lease.job_id, "a"), NOW + 9)
         await settle(store, lease, Succeeded(write_reference(BlobReference("a", 1_000, "00"))))
@@ -360,7 +363,7 @@ class LoadConformance(UsageCounts):
         assert (await store.access.measure_load(TENANT, quotas, NOW)).stored_bytes == 0
 
     async def test_a_file_that_waits_for_its_job_is_stored_too(self, store: Store) -> None:
-        """Until it is given up."""
+        """An upload without a job counts as stored until it is deleted."""
         upload = StoredUpload(new_id(), None, "text/plain", 700, "00" * 32, "k", NOW, NOW + 9)
         await store.files.reserve_blob(BlobName(TENANT, NOBODY, "k"), NOW + 9)
         await store.files.put_upload(TENANT, upload)
@@ -371,4 +374,4 @@ class LoadConformance(UsageCounts):
 
 
 class AccessConformance(KeyConformance, EpochConformance, UsageConformance, LoadConformance):
-    """All of it."""
+    """All access tests."""

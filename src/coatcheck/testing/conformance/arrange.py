@@ -1,4 +1,4 @@
-"""What the tests of a store begin with: plain jobs and workers, and times that are just numbers."""
+"""Shared fixtures and builders for the store tests: jobs, workers, leases and fixed times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coatcheck.model.step import Op, Step, StepId, StepState
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import JobFilter, Report, Settlement, Store
 
-# When every test begins. Only differences between times matter.
+# The start time of every test. Only differences between times matter.
 NOW = 1_700_000_000_000
 TENANT = DEFAULT_TENANT
 WORKER = "worker-1"
@@ -27,13 +27,13 @@ _numbers = itertools.count(1)
 
 
 class Conformance:
-    """Runs async tests on asyncio; the fixture `store` comes from whoever tests a store."""
+    """Base class of the conformance tests; the module that uses it provides `store`."""
 
     pytestmark = pytest.mark.anyio
 
     @pytest.fixture
     def anyio_backend(self) -> str:
-        """The engine runs on asyncio."""
+        """Run the tests on asyncio, like the engine."""
         return "asyncio"
 
     @pytest.fixture
@@ -44,18 +44,18 @@ class Conformance:
 
     @pytest.fixture
     async def other_worker(self, store: Store) -> str:
-        """Register one more worker."""
+        """Register a second worker."""
         await store.workers.register_worker(worker_info(OTHER_WORKER))
         return OTHER_WORKER
 
 
 def new_id(created_at: int = NOW) -> str:
-    """Return a ULID of that time, larger than any made before for the same time."""
+    """Return a ULID for this time that sorts after every earlier one for the same time."""
     return first_ulid_at(created_at)[:10] + f"{next(_numbers):016d}"
 
 
 def new_job(kind: str = "mail", *, created_at: int = NOW, **fields: Any) -> JobInsert:
-    """Return a job with an id of its own, due at once unless told."""
+    """Return a job with a new id that is due immediately unless `fields` says otherwise."""
     job = JobInsert(
         id=new_id(created_at), kind=kind, input='{"n":1}', created_at=created_at, run_at=created_at
     )
@@ -70,7 +70,7 @@ def worker_info(worker_id: str) -> WorkerInfo:
 
 
 def new_step(seq: int = 0, name: str = "extract", **fields: Any) -> Step:
-    """Return a step that has run, the first of its name."""
+    """Return a succeeded step, the first with its name."""
     known = {
         "id": StepId(Op.STEP, name, None, 0),
         "state": StepState.SUCCEEDED,
@@ -82,13 +82,13 @@ def new_step(seq: int = 0, name: str = "extract", **fields: Any) -> Step:
 
 
 def child_of(parent: Lease, **fields: Any) -> JobInsert:
-    """Return a job of kind `child`, spawned by the one that a lease is for."""
+    """Return a job of kind `child` whose parent is the leased job."""
     job = new_job("child", tenant=parent.tenant, **fields)
     return job._replace(terms=job.terms._replace(parent=parent.job_id))
 
 
 async def spawn(store: Store, parent: Lease, count: int = 1, **fields: Any) -> list[JobInsert]:
-    """Have a running job spawn others, and return them."""
+    """Spawn children from a running job and return them."""
     children = tuple(child_of(parent, **fields) for _ in range(count))
     assert await store.workers.report(parent, Report(children=children), NOW)
     return list(children)
@@ -97,14 +97,14 @@ async def spawn(store: Store, parent: Lease, count: int = 1, **fields: Any) -> l
 async def claim(
     store: Store, *kinds: str, worker: str = WORKER, limit: int = 100, now: int = NOW
 ) -> list[Claim]:
-    """Claim jobs of these kinds (mail), and return only them."""
+    """Claim jobs of these kinds (default: mail) and return the claims."""
     return (await store.workers.claim(worker, kinds or ("mail",), limit, now)).claims
 
 
 async def claimed_ids(
     store: Store, *kinds: str, worker: str = WORKER, limit: int = 100, now: int = NOW
 ) -> list[str]:
-    """Claim jobs and return their ids in the order they came."""
+    """Claim jobs and return their ids in claim order."""
     claims = await claim(store, *kinds, worker=worker, limit=limit, now=now)
     return [claim.lease.job_id for claim in claims]
 
@@ -112,7 +112,7 @@ async def claimed_ids(
 async def run_job(
     store: Store, job: JobInsert | None = None, *, worker: str = WORKER, now: int = NOW
 ) -> Lease:
-    """Submit a job, have the worker claim it, and return the lease."""
+    """Submit a job, claim it for the worker, and return the lease."""
     job = job or new_job()
     await store.jobs.submit(job, now)
     return await reclaim(store, job.id, job.kind, worker=worker, now=now)
@@ -121,32 +121,32 @@ async def run_job(
 async def reclaim(
     store: Store, job_id: str, kind: str = "mail", *, worker: str = WORKER, now: int = NOW
 ) -> Lease:
-    """Claim a job that is the only one to be claimed."""
+    """Claim the only claimable job and return its lease."""
     [claimed] = await claim(store, kind, worker=worker, now=now)
     assert claimed.lease.job_id == job_id
     return claimed.lease
 
 
 async def settle(store: Store, lease: Lease, outcome: Outcome, now: int = NOW) -> bool:
-    """End one attempt."""
+    """Settle one attempt."""
     [settled] = await store.workers.settle([Settlement(lease, outcome)], now)
     return settled
 
 
 async def cancel_requests(store: Store, worker: str) -> list[Lease]:
-    """Return what a worker holds that somebody wants cancelled."""
+    """Return the leases of a worker's jobs for which cancellation was requested."""
     return [
         held.lease for held in await store.workers.list_held_jobs(worker) if held.cancel_requested
     ]
 
 
 async def job_of(store: Store, lease: Lease) -> Job:
-    """Read the job a lease is for."""
+    """Return the leased job."""
     return await store.jobs.get(lease.tenant, lease.job_id)
 
 
 async def states_of(store: Store, job_id: str, tenant: str = TENANT) -> list[str]:
-    """Return the states a job's log tells of, in order."""
+    """Return the states recorded in a job's event log, in order."""
     return [
         json.loads(event.data)["state"]
         for event in await store.jobs.list_events(tenant, job_id, 0, 1000)

@@ -1,4 +1,4 @@
-"""The audit trail: an entry is written with its change or not at all, listed, and removed."""
+"""Conformance tests for the audit log: entries commit with their change, are listed and expire."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ MINUTE = 60_000
 def entry(
     action: Action, resource_id: str = "it", tenant: str = TENANT, **fields: Any
 ) -> AuditEntry:
-    """Return an entry of a key's change, with an id of its own."""
+    """Return an audit entry for a change made with an API key, with a new id."""
     made = audited(new_id(), "0a0b0c0d0e0f", action, resource_id, tenant, what="is said")
     return made._replace(**fields)
 
 
 async def listed(store: Store, **fields: Any) -> list[AuditEntry]:
-    """List entries, the oldest first."""
+    """List audit entries, oldest first."""
     return (await store.audit.list_entries(AuditFilter(**{"limit": 200, **fields})))[::-1]
 
 
 class AuditConformance(Conformance):
-    """`audit=` of the verbs that change something, `list_audit`, `delete_audit`, `touch_keys`."""
+    """Tests for the `audit=` argument, `list_entries`, `delete_entries` and `touch_keys`."""
 
     async def test_every_change_writes_its_entry(self, store: Store) -> None:
-        """In the order in which they were made, and read as they were written."""
+        """Entries are listed in the order of their changes, with all fields unchanged."""
         endpoint, schedule = new_endpoint(), new_schedule("nightly")
         record = Record(TENANT, "tasks", "t1", "{}", 0, NOW)
         made = {
@@ -86,7 +86,7 @@ class AuditConformance(Conformance):
         assert await listed(store) == list(made.values())
 
     async def test_a_change_that_does_not_happen_writes_none(self, store: Store) -> None:
-        """Refused, repeated, or of something that is not there."""
+        """A change that is rejected, repeated or finds no target writes no entry."""
         schedule = new_schedule("nightly")
         record = Record(TENANT, "tasks", "t1", "{}", 0, NOW)
         await store.access.add_key(KEY)
@@ -123,7 +123,7 @@ class AuditConformance(Conformance):
         assert await listed(store) == []
 
     async def test_a_tenant_that_comes_with_its_key_has_an_entry(self, store: Store) -> None:
-        """The first key makes the tenant; the second finds it."""
+        """Only the key that creates the tenant writes the tenant's entry."""
         first, second = entry(Action.CREATE_KEY), entry(Action.CREATE_KEY)
         new, there = entry(Action.CREATE_TENANT), entry(Action.CREATE_TENANT)
         await store.access.add_key(KEY, audit=first, tenant_audit=new)
@@ -133,7 +133,7 @@ class AuditConformance(Conformance):
         assert await listed(store) == sorted([first, new, second], key=lambda each: each.id)
 
     async def test_entries_are_listed_newest_first_in_pages(self, store: Store) -> None:
-        """Of one tenant or of all."""
+        """Entries are listed newest first, page by page, for one tenant or for all."""
         made = []
         for number in range(6):
             made.append(entry(Action.UPDATE_TENANT, tenant=f"t{number % 2}"))
@@ -147,7 +147,7 @@ class AuditConformance(Conformance):
         assert await listed(store, tenant="t0", since=made[2].id) == made[2::2]
 
     async def test_entries_are_found_by_what_they_say(self, store: Store) -> None:
-        """Actor, action, resource and its id, alone and together."""
+        """Actor, action, resource and resource id filter alone and combined."""
         mine = entry(Action.UPDATE_TENANT, "acme", actor="cli")
         key = entry(Action.CREATE_KEY, "k1")
         gone = entry(Action.REVOKE_KEY, "k1", tenant="acme")
@@ -161,7 +161,7 @@ class AuditConformance(Conformance):
         assert await listed(store, resource_id="k1", tenant="acme") == [gone]
 
     async def test_the_oldest_entries_are_deleted(self, store: Store) -> None:
-        """So many at a time, of every tenant."""
+        """`delete_entries` removes at most the given number of entries, across all tenants."""
         ids = [first_ulid_at(NOW + number) for number in range(5)]
         for number, id_ in enumerate(ids):
             old = entry(Action.UPDATE_TENANT, tenant=f"t{number % 2}", id=id_)
@@ -172,7 +172,7 @@ class AuditConformance(Conformance):
         assert [each.id for each in await listed(store)] == ids[4:]
 
     async def test_the_last_use_of_keys_is_kept(self, store: Store) -> None:
-        """At most once a minute, and never backwards; the epoch stays."""
+        """`last_used_at` changes at most once a minute, never moves back, and keeps the epoch."""
         other = KEY._replace(id="ba9876543210", tenant="other")
         await store.access.add_key(KEY)
         await store.access.add_key(other)

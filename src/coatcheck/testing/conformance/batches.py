@@ -1,4 +1,4 @@
-"""Many jobs at once: all of them or none."""
+"""Conformance tests for batches: all jobs of a batch are submitted, or none."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from coatcheck.testing.conformance.arrange import (
 )
 from coatcheck.testing.conformance.submission import full_job
 
-# More than any store would write in one transaction.
+# More than any store writes in one transaction.
 MANY = 1_050
 
 
 class BatchConformance(Conformance):
-    """`submit_batch`."""
+    """Tests for `submit_batch`."""
 
     async def test_a_batch_is_submitted_together(self, store: Store, worker: str) -> None:
-        """Hand three jobs in with one call; a worker finds them in their order."""
+        """Jobs of a batch are claimed in the order of the batch."""
         jobs = [new_job(input=f'"{n}"') for n in range(3)]
         await store.jobs.submit_batch(jobs, NOW)
         assert [one.input for one in await claim(store)] == ['"0"', '"1"', '"2"']
 
     async def test_an_empty_batch_is_nothing(self, store: Store) -> None:
-        """Zero jobs are no error."""
+        """Submitting an empty batch succeeds and writes nothing."""
         await store.jobs.submit_batch([], NOW)
         assert await everything(store) == []
 
     async def test_a_batch_of_one(self, store: Store) -> None:
-        """One job in a batch is what it would be alone."""
+        """A batch of one job has the same effect as a single submit."""
         job = new_job()
         await store.jobs.submit_batch([job], NOW)
         assert [found.id for found in await everything(store)] == [job.id]
         assert await states_of(store, job.id) == ["queued"]
 
     async def test_a_large_batch_is_whole(self, store: Store, worker: str) -> None:
-        """Each job of it is there once, with its input and its first event."""
+        """Each job of a large batch is stored once, with its input and its first event."""
         jobs = [new_job(input=str(n)) for n in range(MANY)]
         await store.jobs.submit_batch(jobs, NOW)
         assert [found.id for found in await everything(store)] == [job.id for job in reversed(jobs)]
@@ -56,7 +56,7 @@ class BatchConformance(Conformance):
         assert await states_of(store, jobs[-1].id) == ["queued", "running"]
 
     async def test_a_job_of_a_large_batch_keeps_all_its_fields(self, store: Store) -> None:
-        """However a batch travels, its jobs read like jobs submitted alone."""
+        """A job submitted in a large batch has the same fields as one submitted alone."""
         alone, batched = full_job(), full_job()._replace(public_id="r_2")
         await store.jobs.submit(alone, NOW)
         await store.jobs.submit_batch([*(new_job() for _ in range(MANY)), batched], NOW)
@@ -69,20 +69,20 @@ class BatchConformance(Conformance):
                 assert getattr(one, name) == getattr(other, name), name
 
     async def test_the_largest_batch(self, store: Store) -> None:
-        """Ten thousand jobs are accepted."""
+        """A batch of `BATCH_LIMIT` (10,000) jobs is accepted."""
         await store.jobs.submit_batch([new_job() for _ in range(BATCH_LIMIT)], NOW)
         [queue] = await store.queues.list_queues()
         assert queue.ready == BATCH_LIMIT == 10_000
 
     async def test_a_batch_over_the_limit_changes_nothing(self, store: Store) -> None:
-        """One job more is refused before anything is written."""
+        """A batch with one job more than the limit is rejected before anything is written."""
         with pytest.raises(InvalidInput):
             await store.jobs.submit_batch([new_job() for _ in range(BATCH_LIMIT + 1)], NOW)
         assert await everything(store) == []
         assert not (await store.maintenance.sweep(NOW + 1)).batches
 
     async def test_a_batch_can_be_repeated(self, store: Store) -> None:
-        """Ids that are there already are left as they are, as with single submits."""
+        """Submitting existing ids again leaves those jobs unchanged, as with single submits."""
         jobs = [new_job() for _ in range(MANY)]
         await store.jobs.submit(jobs[7], NOW)
         await store.jobs.submit_batch(jobs, NOW)
@@ -91,7 +91,7 @@ class BatchConformance(Conformance):
         assert await states_of(store, jobs[7].id) == ["queued"]
 
     async def test_delayed_jobs_of_a_batch_wait(self, store: Store, worker: str) -> None:
-        """A batch may hold jobs for now and for later."""
+        """A batch can mix jobs that are due now with jobs that are scheduled for later."""
         now, later = new_job(), new_job(run_at=NOW + 1_000)
         await store.jobs.submit_batch([later, now], NOW)
         taken = await store.workers.claim(worker, ["mail"], 10, NOW)
@@ -99,17 +99,17 @@ class BatchConformance(Conformance):
         assert taken.next_due == NOW + 1_000
 
     async def test_a_conflict_refuses_the_whole_batch(self, store: Store) -> None:
-        """A public id that is taken: none of the jobs is there."""
+        """A public id that is already in use rejects every job of the batch."""
         await store.jobs.submit(new_job(public_id="taken"), NOW)
         await self._refused(store, [new_job(), new_job(public_id="taken"), new_job()])
 
     async def test_a_conflict_at_the_end_refuses_a_large_batch(self, store: Store) -> None:
-        """None of the jobs is there, neither now nor after the next sweep, and sweeps go on."""
+        """A late conflict leaves no jobs behind, before and after the next sweep."""
         await store.jobs.submit(new_job(public_id="taken"), NOW)
         await self._refused(store, [*(new_job() for _ in range(MANY)), new_job(public_id="taken")])
 
     async def test_a_conflict_within_a_large_batch_refuses_it(self, store: Store) -> None:
-        """The same public id twice in one batch, far apart."""
+        """A large batch is rejected if it contains the same public id twice."""
         await store.jobs.submit(new_job(), NOW)
         twice = [new_job(public_id="twice"), *(new_job() for _ in range(MANY))]
         await self._refused(store, [*twice, new_job(public_id="twice")])
@@ -126,7 +126,7 @@ class BatchConformance(Conformance):
     async def test_others_are_served_while_a_batch_is_written(
         self, store: Store, worker: str
     ) -> None:
-        """A batch and single writes at once: everything arrives."""
+        """Single submits and heartbeats complete while a large batch is being written."""
         jobs = [new_job("chart") for _ in range(MANY)]
         single = [new_job() for _ in range(20)]
         await asyncio.gather(

@@ -1,4 +1,4 @@
-"""Blobs: whose they are, who may still name them, and when they may be removed."""
+"""Conformance tests for blobs: ownership, references, and the time of removal."""
 
 from __future__ import annotations
 
@@ -29,39 +29,39 @@ SHA = "ab" * 32
 
 
 def reference(key: str) -> str:
-    """Return a payload that is elsewhere."""
+    """Return a payload that refers to a blob."""
     return write_reference(BlobReference(key, 100_000, SHA))
 
 
 def artifact(name: str, key: str, size: int = 5) -> Artifact:
-    """Return a file of a job."""
+    """Return an artifact of a job."""
     return Artifact(name, "text/plain", size, SHA, key, NOW)
 
 
 async def large_job(store: Store, key: str = "in") -> JobInsert:
-    """Return a job whose input is in a blob that is noted, and that is not submitted yet."""
+    """Reserve a blob for the input of a new job and return the job, not yet submitted."""
     job = new_job()
     await store.files.reserve_blob(BlobName(TENANT, job.id, key), LATER)
     return job._replace(input=reference(key))
 
 
 async def reserve(store: Store, lease: Lease, key: str) -> BlobName:
-    """Note a blob of a running job."""
+    """Reserve a blob for a running job."""
     blob = BlobName(lease.tenant, lease.job_id, key)
     await store.files.reserve_blob(blob, LATER)
     return blob
 
 
 async def unneeded(store: Store, now: int = LATER) -> list[str]:
-    """Return the keys of what is to be removed."""
+    """Return the keys of the blobs that are due for removal."""
     return sorted(blob.key for blob in await store.files.start_blob_removal(now, 1_000))
 
 
 class BlobConformance(Conformance):
-    """`reserve_blob`, `keep_artifact`, `unneeded_blobs`, `forget_blobs`."""
+    """Tests for blob reservation, artifacts, `start_blob_removal` and `finish_blob_removal`."""
 
     async def test_a_blob_nobody_names_is_removed_after_its_time(self, store: Store) -> None:
-        """And not before; once it is being removed nobody can name it."""
+        """An unreferenced blob is removed once its reservation expires; then no job can use it."""
         job = await large_job(store)
         assert await unneeded(store, LATER - 1) == []
         assert await unneeded(store) == ["in"]
@@ -75,7 +75,7 @@ class BlobConformance(Conformance):
             await store.jobs.submit(job, NOW)
 
     async def test_a_job_keeps_the_blob_of_its_input(self, store: Store, worker: str) -> None:
-        """Whoever claims it gets the reference as it is."""
+        """A submitted job keeps its input blob, and its claim carries the reference unchanged."""
         job = await large_job(store)
         await store.jobs.submit(job, NOW)
         await store.jobs.submit(job, NOW)
@@ -84,7 +84,7 @@ class BlobConformance(Conformance):
         assert claimed.input == job.input
 
     async def test_a_job_keeps_the_blob_of_its_result(self, store: Store, worker: str) -> None:
-        """The same end told twice is one."""
+        """A result's blob is kept, even if the same settlement is sent twice."""
         lease = await run_job(store)
         await reserve(store, lease, "out")
         assert await settle(store, lease, Succeeded(reference("out")))
@@ -93,7 +93,7 @@ class BlobConformance(Conformance):
         assert (await job_of(store, lease)).result == reference("out")
 
     async def test_a_stale_result_keeps_no_blob(self, store: Store, worker: str) -> None:
-        """What a lost worker has written is removed like anything that nobody named."""
+        """A blob written for a stale settlement is removed like any unreferenced blob."""
         lease = await run_job(store)
         await reserve(store, lease, "out")
         stale = lease._replace(fence=lease.fence - 1)
@@ -103,7 +103,7 @@ class BlobConformance(Conformance):
     async def test_a_result_whose_blob_is_gone_is_not_written(
         self, store: Store, worker: str
     ) -> None:
-        """The job goes on as if nothing had been said."""
+        """A settlement whose blob is gone raises `BlobGone` and leaves the job running."""
         lease = await run_job(store)
         with pytest.raises(BlobGone):
             await settle(store, lease, Succeeded(reference("never-noted")))
@@ -113,7 +113,7 @@ class BlobConformance(Conformance):
     async def test_large_and_small_results_are_settled_together(
         self, store: Store, worker: str
     ) -> None:
-        """Also where none of them has moved since its claim."""
+        """One settle call accepts small results and results in blobs."""
         small, large = await run_job(store), await run_job(store)
         await reserve(store, large, "out")
         ends = [Settlement(small, Succeeded("1")), Settlement(large, Succeeded(reference("out")))]
@@ -123,7 +123,7 @@ class BlobConformance(Conformance):
     async def test_a_spawned_job_keeps_the_blob_of_its_input(
         self, store: Store, worker: str
     ) -> None:
-        """As a part of the report that it is written with; a stale one keeps nothing."""
+        """A report that is accepted keeps the blobs of its children; a stale report keeps none."""
         lease = await run_job(store)
         child, late = await large_job(store), await large_job(store, "late")
         stale = lease._replace(fence=lease.fence - 1)
@@ -136,7 +136,7 @@ class BlobConformance(Conformance):
     async def test_a_spawned_job_whose_blob_is_gone_is_not_written(
         self, store: Store, worker: str
     ) -> None:
-        """Nor anything else of that report."""
+        """A child with a missing blob rejects the whole report."""
         lease = await run_job(store)
         said = Report(phase="spawning", children=(new_job(input=reference("never-noted")),))
         with pytest.raises(BlobGone):
@@ -145,7 +145,7 @@ class BlobConformance(Conformance):
         assert await claim(store) == []
 
     async def test_a_fork_keeps_the_blob_of_its_input(self, store: Store, worker: str) -> None:
-        """Its own: that of the original goes with the original."""
+        """A fork has its own input blob; deleting the original removes only the original's blob."""
         source = await large_job(store, "source")
         lease = await run_job(store, source)
         fork = (await large_job(store, "fork"))._replace(forked_from=source.id)
@@ -156,7 +156,7 @@ class BlobConformance(Conformance):
         assert await unneeded(store) == ["source"]
 
     async def test_a_batch_keeps_its_blobs(self, store: Store) -> None:
-        """However many jobs it has."""
+        """Blobs are kept for jobs at any position of a large batch."""
         jobs = [new_job() for _ in range(250)]
         jobs[3], jobs[203] = await large_job(store, "three"), await large_job(store, "two-hundred")
         await store.jobs.submit_batch(sorted(jobs), NOW)
@@ -164,7 +164,7 @@ class BlobConformance(Conformance):
         assert (await store.jobs.get(TENANT, jobs[203].id)).id == jobs[203].id
 
     async def test_a_batch_whose_blob_is_gone_is_not_taken(self, store: Store) -> None:
-        """None of it."""
+        """A single missing blob rejects every job of the batch."""
         missing = new_job(input=reference("never-noted"))
         for others in (1, 250):
             jobs = [*(new_job() for _ in range(others)), missing]
@@ -173,7 +173,7 @@ class BlobConformance(Conformance):
         assert await store.jobs.list_jobs(JobFilter(TENANT)) == []
 
     async def test_of_two_submits_under_one_key_one_keeps_its_blob(self, store: Store) -> None:
-        """The other's is removed in time."""
+        """The blob of the duplicate submission becomes unreferenced and is removed."""
         first, second = await large_job(store, "first"), await large_job(store, "second")
         once = Idempotency("key", "fingerprint", LATER * 2)
         assert await store.jobs.submit(first, NOW, once) is None
@@ -181,7 +181,7 @@ class BlobConformance(Conformance):
         assert await unneeded(store) == ["second"]
 
     async def test_a_deleted_job_lets_go_of_its_blobs(self, store: Store, worker: str) -> None:
-        """At once, and the receipt counts them."""
+        """Deleting a job releases its blobs immediately, and the receipt counts them."""
         job = await large_job(store)
         await store.jobs.submit(job, NOW)
         lease = await reclaim(store, job.id)
@@ -194,7 +194,7 @@ class BlobConformance(Conformance):
         assert await unneeded(store, NOW) == ["file", "in", "out"]
 
     async def test_an_expired_job_lets_go_of_its_blobs(self, store: Store, worker: str) -> None:
-        """Whatever it has kept."""
+        """A sweep that deletes an expired job releases all of its blobs."""
         job = await large_job(store)
         await store.jobs.submit(job, NOW)
         lease = await reclaim(store, job.id)
@@ -207,7 +207,7 @@ class BlobConformance(Conformance):
         assert await unneeded(store, NOW) == ["file", "in"]
 
     async def test_what_a_job_keeps_cannot_be_forgotten(self, store: Store) -> None:
-        """Who is late with the removal of something else does no harm."""
+        """`finish_blob_removal` ignores a blob that a job still uses."""
         job = await large_job(store)
         await store.jobs.submit(job, NOW)
         await store.files.finish_blob_removal([BlobName(TENANT, job.id, "in")])
@@ -215,7 +215,7 @@ class BlobConformance(Conformance):
         assert (await store.jobs.delete(TENANT, job.id, NOW)).blobs == 1
 
     async def test_files_are_listed_with_their_job(self, store: Store, worker: str) -> None:
-        """By name, wherever the job is read; another job has none of them."""
+        """A job lists its artifacts by name in every read; other jobs do not show them."""
         lease = await run_job(store)
         for name in ("b.txt", "a.txt"):
             await reserve(store, lease, f"key-{name}")
@@ -233,7 +233,7 @@ class BlobConformance(Conformance):
     async def test_a_file_of_the_same_name_replaces_the_other(
         self, store: Store, worker: str
     ) -> None:
-        """In a later attempt too; the bytes of the first are removed."""
+        """A later artifact with the same name replaces the earlier one, whose blob is removed."""
         lease = await run_job(store)
         await reserve(store, lease, "old")
         await store.files.record_artifact(lease, artifact("a.txt", "old"))
@@ -246,7 +246,10 @@ class BlobConformance(Conformance):
         assert await unneeded(store) == ["old"]
 
     async def test_a_small_file_is_kept_in_its_row(self, store: Store, worker: str) -> None:
-        """It goes with its job, needs no blob, and makes room for one that is large, and back."""
+        """A small artifact is stored in its row without a blob.
+
+        A large artifact with the same name can replace it, and the reverse.
+        """
         lease = await run_job(store)
         small, _ = small_file((TENANT, lease.job_id), "a.txt", "text/plain", b"hello", NOW)
         assert small.row == (TENANT, lease.job_id, "a.txt")
@@ -264,7 +267,7 @@ class BlobConformance(Conformance):
         assert await store.files.get_artifact_content(*small.row) is None
 
     async def test_a_small_file_is_written_with_a_report(self, store: Store, worker: str) -> None:
-        """And with an attempt's end, in place of the one that had the name."""
+        """A report or a settlement can carry small artifacts, which replace existing ones."""
         lease = await run_job(store)
         await reserve(store, lease, "large")
         assert await store.files.record_artifact(lease, artifact("a.txt", "large"))
@@ -292,7 +295,7 @@ class BlobConformance(Conformance):
     async def test_of_ends_that_are_settled_together_each_has_its_files(
         self, store: Store, worker: str
     ) -> None:
-        """Whether it brings any or none."""
+        """Each settlement of a set stores its own artifacts, or none if it has none."""
         leases = [await run_job(store) for _ in range(3)]
         files = [
             small_file((TENANT, lease.job_id), "a.txt", "text/plain", lease.job_id.encode(), NOW)
@@ -308,7 +311,7 @@ class BlobConformance(Conformance):
             assert (await job_of(store, lease)).artifacts == kept
 
     async def test_a_stale_lease_leaves_no_file(self, store: Store, worker: str) -> None:
-        """Nor does one whose job has ended; the write is counted."""
+        """A stale lease and the lease of a finished job record nothing; both writes are counted."""
         lease = await run_job(store)
         await reserve(store, lease, "file")
         stale = lease._replace(fence=lease.fence - 1)
@@ -320,14 +323,14 @@ class BlobConformance(Conformance):
         assert await unneeded(store) == ["file"]
 
     async def test_a_file_whose_blob_is_gone_is_not_listed(self, store: Store, worker: str) -> None:
-        """Nothing changes."""
+        """Recording an artifact whose blob is gone raises `BlobGone` and changes nothing."""
         lease = await run_job(store)
         with pytest.raises(BlobGone):
             await store.files.record_artifact(lease, artifact("a.txt", "never-noted"))
         assert (await job_of(store, lease)).artifacts == ()
 
     async def test_a_job_leaves_only_so_many_files(self, store: Store, worker: str) -> None:
-        """One that has as many as it may can still replace them."""
+        """A job at its artifact limit rejects new names but can still replace artifacts."""
         lease = await run_job(store)
         for number in range(MOST_OF_A_JOB):
             await reserve(store, lease, f"key-{number}")

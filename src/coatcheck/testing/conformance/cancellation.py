@@ -1,4 +1,4 @@
-"""Somebody no longer wants a job."""
+"""Conformance tests for cancelling jobs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from coatcheck.testing.conformance.arrange import (
 
 
 class CancelConformance(Conformance):
-    """`cancel`, and `held_by`, which tells a worker of it."""
+    """Tests for `cancel`, and for `list_held_jobs`, which shows cancel requests to a worker."""
 
     async def test_a_queued_job_is_cancelled_at_once(self, store: Store, worker: str) -> None:
-        """Nobody runs it, so nobody needs to be asked."""
+        """A queued job has no worker, so cancelling it finishes it immediately."""
         job = new_job(terms=Terms(keep_failed_ms=50))
         await store.jobs.submit(job, NOW)
         cancelled = await store.jobs.cancel(TENANT, job.id, NOW + 1)
@@ -42,7 +42,7 @@ class CancelConformance(Conformance):
         assert await claim(store) == []
 
     async def test_a_delayed_job_is_cancelled_at_once(self, store: Store, worker: str) -> None:
-        """It leaves no due time behind."""
+        """A cancelled delayed job leaves no due time behind."""
         job = new_job(run_at=NOW + 1_000)
         await store.jobs.submit(job, NOW)
         assert (await store.jobs.cancel(TENANT, job.id, NOW)).state is State.CANCELLED
@@ -52,14 +52,14 @@ class CancelConformance(Conformance):
     async def test_a_job_between_two_attempts_is_cancelled_at_once(
         self, store: Store, worker: str
     ) -> None:
-        """Its last error stays to be read."""
+        """A job that waits for a retry is cancelled immediately and keeps its last error."""
         lease = await run_job(store)
         await settle(store, lease, Errored(BOOM, retry_after_ms=1_000), NOW)
         cancelled = await store.jobs.cancel(TENANT, lease.job_id, NOW)
         assert (cancelled.state, cancelled.error) == (State.CANCELLED, BOOM)
 
     async def test_a_running_job_is_asked_to_stop(self, store: Store, worker: str) -> None:
-        """It runs on; its worker finds it among the cancel requests."""
+        """A running job keeps running; its worker finds it among the cancel requests."""
         lease = await run_job(store)
         asked = await store.jobs.cancel(TENANT, lease.job_id, NOW + 1)
         assert (asked.state, asked.cancel_requested) == (State.RUNNING, True)
@@ -67,7 +67,7 @@ class CancelConformance(Conformance):
         assert await cancel_requests(store, worker) == [lease]
 
     async def test_asking_twice_is_asking_once(self, store: Store, worker: str) -> None:
-        """The second request changes nothing and adds no event."""
+        """A second cancel request changes nothing and adds no event."""
         lease = await run_job(store)
         asked = await store.jobs.cancel(TENANT, lease.job_id, NOW)
         assert await store.jobs.cancel(TENANT, lease.job_id, NOW + 1) == asked
@@ -76,7 +76,7 @@ class CancelConformance(Conformance):
     async def test_each_worker_sees_its_own_requests(
         self, store: Store, worker: str, other_worker: str
     ) -> None:
-        """Of all the jobs it holds only those somebody wants cancelled."""
+        """A worker's cancel requests contain only its own jobs."""
         mine = [await run_job(store) for _ in range(3)]
         theirs = await run_job(store, worker=OTHER_WORKER)
         for lease in (mine[0], mine[2], theirs):
@@ -89,7 +89,7 @@ class CancelConformance(Conformance):
     async def test_a_request_is_over_when_the_job_is(
         self, store: Store, worker: str, outcome: Cancelled | Succeeded | Errored
     ) -> None:
-        """A settled job is no longer asked to stop."""
+        """A settled job is no longer among the cancel requests."""
         lease = await run_job(store)
         await store.jobs.cancel(TENANT, lease.job_id, NOW)
         await settle(store, lease, outcome, NOW)
@@ -99,7 +99,7 @@ class CancelConformance(Conformance):
     async def test_a_job_that_has_ended_is_left_as_it_is(
         self, store: Store, worker: str, outcome: Succeeded | GaveUp | Cancelled
     ) -> None:
-        """Too late is no error: the caller sees how it ended."""
+        """Cancelling a finished job is no error and returns the job unchanged."""
         lease = await run_job(store)
         await settle(store, lease, outcome, NOW)
         before = await job_of(store, lease)
@@ -107,12 +107,12 @@ class CancelConformance(Conformance):
         assert await job_of(store, lease) == before
 
     async def test_it_is_cancelled_by_public_id(self, store: Store) -> None:
-        """A surface cancels by the id it shows."""
+        """A job can be cancelled by its public id."""
         await store.jobs.submit(new_job(public_id="r_42"), NOW)
         assert (await store.jobs.cancel(TENANT, "r_42", NOW)).state is State.CANCELLED
 
     async def test_a_job_that_is_not_there_is_not_cancelled(self, store: Store) -> None:
-        """Unknown, somebody else's, or gone."""
+        """Cancelling an unknown job, another tenant's job or a deleted job raises an error."""
         job = new_job(tenant="acme", terms=Terms(keep_failed_ms=1))
         await store.jobs.submit(job, NOW)
         for tenant, job_id in ((TENANT, new_id()), ("umbrella", job.id)):

@@ -1,4 +1,4 @@
-"""Taking work: who gets which job, and in which order."""
+"""Conformance tests for claims: which worker gets which job, and in which order."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from coatcheck.testing.conformance.arrange import (
 
 
 class ClaimConformance(Conformance):
-    """`claim`."""
+    """Tests for `claim`."""
 
     async def test_a_claimed_job_runs(self, store: Store, worker: str) -> None:
-        """A worker takes a job and holds the only lease to it."""
+        """A claimed job is running, and its worker holds the only lease."""
         job = new_job(input='{"to":"ada"}')
         await store.jobs.submit(job, NOW)
         [taken] = (await store.workers.claim(worker, ["mail"], 1, NOW + 7)).claims
@@ -39,19 +39,19 @@ class ClaimConformance(Conformance):
         assert await states_of(store, job.id) == ["queued", "running"]
 
     async def test_nothing_to_claim(self, store: Store, worker: str) -> None:
-        """An empty store gives nothing and knows of nothing to come."""
+        """An empty store returns no claims and no next due time."""
         assert await store.workers.claim(worker, ["mail"], 10, NOW) == ClaimResult([], None)
 
     async def test_a_running_job_is_not_claimed_again(
         self, store: Store, worker: str, other_worker: str
     ) -> None:
-        """A job has one holder."""
+        """A running job is claimed neither by its own worker nor by another."""
         await run_job(store)
         assert await claim(store, worker=worker) == []
         assert await claim(store, worker=other_worker) == []
 
     async def test_higher_priority_first_then_older_first(self, store: Store, worker: str) -> None:
-        """Priority beats age; within one priority the order of submission holds."""
+        """Higher priorities come first; jobs of equal priority are claimed in submission order."""
         jobs = [new_job(priority=priority) for priority in (0, 5, -2, 5, 0, 9)]
         for job in reversed(jobs):
             await store.jobs.submit(job, NOW)
@@ -60,7 +60,7 @@ class ClaimConformance(Conformance):
         assert await claimed_ids(store, limit=4) == order[4:]
 
     async def test_the_order_holds_across_kinds_and_queues(self, store: Store, worker: str) -> None:
-        """There is one line, however the jobs in it are sorted otherwise."""
+        """Priority and age order jobs across all kinds and queues."""
         jobs = [
             new_job(kind, queue=queue, priority=priority)
             for priority in (1, 2)
@@ -74,7 +74,7 @@ class ClaimConformance(Conformance):
         assert first + second == expected
 
     async def test_only_the_kinds_that_were_asked_for(self, store: Store, worker: str) -> None:
-        """A worker never gets a job it cannot run."""
+        """A worker gets only jobs of the kinds that it names."""
         mail, chart = new_job("mail"), new_job("chart")
         await store.jobs.submit_batch([mail, chart], NOW)
         assert await claimed_ids(store, "chart") == [chart.id]
@@ -83,13 +83,13 @@ class ClaimConformance(Conformance):
         assert await claimed_ids(store, "mail") == [mail.id]
 
     async def test_a_kind_named_twice_counts_once(self, store: Store, worker: str) -> None:
-        """Each job is claimed once, however the question is put."""
+        """A kind that is named twice does not return a job twice."""
         job = new_job()
         await store.jobs.submit(job, NOW)
         assert await claimed_ids(store, "mail", "mail") == [job.id]
 
     async def test_no_more_than_the_limit(self, store: Store, worker: str) -> None:
-        """The limit holds over all kinds and queues together."""
+        """The limit applies to all kinds and queues together."""
         await store.jobs.submit_batch(
             [new_job(kind, queue=queue) for kind in ("mail", "chart") for queue in "abc"], NOW
         )
@@ -98,7 +98,7 @@ class ClaimConformance(Conformance):
         assert len(await claim(store, "mail", "chart", limit=4)) == 2
 
     async def test_a_job_for_later_waits_until_it_is_due(self, store: Store, worker: str) -> None:
-        """Not a millisecond early, and the worker is told when to come back."""
+        """A delayed job is claimed exactly when it is due; until then, `next_due` is that time."""
         job = new_job(run_at=NOW + 1_000)
         await store.jobs.submit(job, NOW)
         assert await store.workers.claim(worker, ["mail"], 10, NOW) == ClaimResult([], NOW + 1_000)
@@ -112,7 +112,7 @@ class ClaimConformance(Conformance):
     async def test_the_earliest_of_the_delayed_jobs_is_named(
         self, store: Store, worker: str
     ) -> None:
-        """`next_due` moves on as jobs become due."""
+        """`next_due` is the earliest time among the jobs that are still delayed."""
         jobs = [new_job(run_at=NOW + delay) for delay in (300, 100, 200)]
         await store.jobs.submit_batch([new_job(), *jobs], NOW)
         taken = await store.workers.claim(worker, ["mail"], 10, NOW)
@@ -124,7 +124,7 @@ class ClaimConformance(Conformance):
     async def test_once_due_a_delayed_job_queues_like_any_other(
         self, store: Store, worker: str
     ) -> None:
-        """Priority and age count, not the time it became due."""
+        """A delayed job that is due is ordered by priority and age, not by its due time."""
         jobs = [
             new_job(run_at=NOW + 20, priority=1),
             new_job(run_at=NOW + 30),
@@ -136,7 +136,7 @@ class ClaimConformance(Conformance):
         assert await claimed_ids(store, now=NOW + 50) == order
 
     async def test_a_job_past_its_deadline_is_not_started(self, store: Store, worker: str) -> None:
-        """Also before a sweep has failed it; what comes after it in line is."""
+        """A job past its deadline is skipped even before a sweep fails it; later jobs are not."""
         late = new_job(terms=Terms(deadline_at=NOW + 10), priority=5)
         open_ended = new_job()
         await store.jobs.submit_batch([late, open_ended], NOW)
@@ -144,13 +144,13 @@ class ClaimConformance(Conformance):
         assert (await store.jobs.get(TENANT, late.id)).state is State.QUEUED
 
     async def test_a_job_before_its_deadline_is_started(self, store: Store, worker: str) -> None:
-        """The last millisecond counts."""
+        """A job is claimed up to the last millisecond before its deadline."""
         job = new_job(terms=Terms(deadline_at=NOW + 10))
         await store.jobs.submit(job, NOW)
         assert await claimed_ids(store, now=NOW + 9) == [job.id]
 
     async def test_a_worker_nobody_registered_gets_nothing(self, store: Store) -> None:
-        """And the job stays for those that are."""
+        """An unregistered worker claims nothing, and the job stays queued."""
         job = new_job()
         await store.jobs.submit(job, NOW)
         assert await claim(store, worker="nobody") == []
@@ -159,14 +159,14 @@ class ClaimConformance(Conformance):
     async def test_a_worker_that_was_removed_gets_nothing(
         self, store: Store, worker: str, other_worker: str
     ) -> None:
-        """A worker that was called lost must not begin anything new."""
+        """A worker that was removed as lost claims no new jobs."""
         await store.jobs.submit(new_job(), NOW)
         await store.workers.remove_worker(worker, None, NOW)
         assert await claim(store, worker=worker) == []
         assert len(await claim(store, worker=other_worker)) == 1
 
     async def test_every_claim_raises_the_fence(self, store: Store, worker: str) -> None:
-        """So that whoever held the job before can be told from who holds it now."""
+        """Each claim has a higher fence than the one before, so stale leases can be recognized."""
         lease = await run_job(store, new_job(terms=Terms(max_attempts=10)))
         fences = [lease.fence]
         for n in range(4):
@@ -180,7 +180,7 @@ class ClaimConformance(Conformance):
     async def test_a_claim_tells_what_the_last_attempt_left_behind(
         self, store: Store, worker: str
     ) -> None:
-        """While it runs again, a job still shows the error of its last attempt, not its reason."""
+        """A job that runs again shows the error of its last attempt, but no reason."""
         lease = await run_job(store)
         await settle(store, lease, Errored(BOOM, retry_after_ms=0), NOW)
         again = await reclaim(store, lease.job_id, now=NOW + 5)

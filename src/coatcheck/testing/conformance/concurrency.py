@@ -1,4 +1,4 @@
-"""Many things at once: each as if it were alone, in some order."""
+"""Conformance tests for concurrent calls: each behaves as if the calls ran one after another."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from coatcheck.testing.conformance.arrange import (
 
 
 class ConcurrencyConformance(Conformance):
-    """What calls that overlap may do to each other: nothing. Also `ping` and `close`."""
+    """Tests for overlapping calls, `ping` and `close`."""
 
     async def test_two_workers_never_share_a_job(
         self, store: Store, worker: str, other_worker: str
     ) -> None:
-        """Claims that overlap bring each job to exactly one of them."""
+        """Overlapping claims assign each job to exactly one worker."""
         jobs = [new_job(kind) for _ in range(100) for kind in ("mail", "chart")]
         await store.jobs.submit_batch(jobs, NOW)
         claims = await asyncio.gather(
@@ -43,21 +43,21 @@ class ConcurrencyConformance(Conformance):
                 for name in (worker, other_worker)
             )
         )
-        # A claim may pass over what another one is looking at; what is left is there afterwards.
+        # A claim may skip jobs that another claim has locked, so collect the rest afterwards.
         claims.append(await claim(store, "mail", "chart", limit=200))
         taken = [one.lease.job_id for some in claims for one in some]
         assert sorted(taken) == sorted(job.id for job in jobs)
         assert {job.fence for job in await everything(store)} == {1}
 
     async def test_submits_of_one_id_make_one_job(self, store: Store) -> None:
-        """A caller that is in doubt may repeat itself at once."""
+        """Concurrent submits of the same job id create one job."""
         job = new_job(public_id="r_42")
         await asyncio.gather(*(store.jobs.submit(job, NOW) for _ in range(20)))
         assert len(await everything(store)) == 1
         assert await states_of(store, job.id) == ["queued"]
 
     async def test_one_public_id_goes_to_one_of_many(self, store: Store) -> None:
-        """The others are refused."""
+        """Only one of several concurrent submits with the same public id succeeds."""
         answers = await asyncio.gather(
             *(store.jobs.submit(new_job(public_id="r_42"), NOW) for _ in range(10)),
             return_exceptions=True,
@@ -69,7 +69,7 @@ class ConcurrencyConformance(Conformance):
     async def test_who_is_refused_does_not_disturb_the_others(
         self, store: Store, worker: str
     ) -> None:
-        """Conflicts, stale writes and unknown jobs among writes that succeed, all at once."""
+        """Conflicts, stale writes and unknown jobs do not affect concurrent writes that succeed."""
         await store.jobs.submit(new_job("chart", public_id="taken"), NOW)
         lease = await run_job(store)
         good = [new_job() for _ in range(30)]
@@ -101,7 +101,7 @@ class ConcurrencyConformance(Conformance):
     async def test_of_an_old_and_a_new_lease_only_the_new_one_counts(
         self, store: Store, worker: str
     ) -> None:
-        """Whoever comes first."""
+        """Only the new lease settles the job, in either order of the calls."""
         for old_first in (True, False):
             old = await run_job(store)
             await settle(store, old, Released(), NOW)
@@ -119,7 +119,7 @@ class ConcurrencyConformance(Conformance):
     async def test_an_attempt_ends_once_however_often_it_is_settled(
         self, store: Store, worker: str
     ) -> None:
-        """Many settles of one lease at once: one counts, all are told yes."""
+        """Only one of several concurrent settlements of a lease takes effect; all return True."""
         lease = await run_job(store)
         outcomes: list[Outcome] = [Succeeded('"a"'), Errored(BOOM, 0), Released(), Succeeded('"b"')]
         answers = await asyncio.gather(*(settle(store, lease, one, NOW) for one in outcomes))
@@ -131,7 +131,7 @@ class ConcurrencyConformance(Conformance):
     async def test_a_cancel_and_a_success_at_once_leave_one_end(
         self, store: Store, worker: str
     ) -> None:
-        """The job was running, so its success stands, asked to stop or not."""
+        """A running job that succeeds while it is being cancelled ends as succeeded."""
         leases = [await run_job(store) for _ in range(10)]
         await asyncio.gather(
             *(store.jobs.cancel(TENANT, lease.job_id, NOW) for lease in leases),
@@ -146,7 +146,7 @@ class ConcurrencyConformance(Conformance):
     async def test_a_lost_worker_and_its_settles_at_once(
         self, store: Store, worker: str, other_worker: str
     ) -> None:
-        """Each job was either settled or lost: the answer tells which."""
+        """Each job is either settled or lost, and the return values say which."""
         leases: list[Lease] = [await run_job(store) for _ in range(20)]
         *settled, lost = await asyncio.gather(
             *(settle(store, lease, Succeeded("1"), NOW) for lease in leases[:10]),
@@ -159,7 +159,7 @@ class ConcurrencyConformance(Conformance):
             assert state is (State.SUCCEEDED if answer else State.QUEUED)
 
     async def test_one_writer_makes_a_document(self, store: Store) -> None:
-        """Of many that want to be the first, one is."""
+        """Only one of several concurrent writers that expect version 0 writes the record."""
         answers = await asyncio.gather(
             *(
                 store.records.put_record(
@@ -173,15 +173,15 @@ class ConcurrencyConformance(Conformance):
         assert await store.records.get_record(TENANT, "c", "k", NOW) == written[0]
 
     async def test_a_store_that_is_open_answers_a_ping(self, store: Store) -> None:
-        """It can be written to."""
+        """An open store answers `ping`."""
         await store.ping()
 
     async def test_closing_finishes_the_writes_under_way(self, store: Store) -> None:
-        """Each is answered: done, or refused as unavailable; nobody is left waiting."""
+        """`close` completes each pending write or fails it with `StoreUnavailable`."""
         jobs = [new_job() for _ in range(50)]
         calls = [asyncio.ensure_future(store.jobs.submit(job, NOW)) for job in jobs]
         answers = asyncio.gather(*calls, return_exceptions=True)
-        await asyncio.sleep(0)  # let every call begin
+        await asyncio.sleep(0)  # let every call start
         await store.close()
         for answer in await answers:
             assert answer is None or isinstance(answer, StoreUnavailable)

@@ -1,4 +1,4 @@
-"""Counting: what stands before a job, and the counters beside the jobs."""
+"""Conformance tests for the number of jobs ahead of a job, and for the store's counters."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from coatcheck.testing.conformance.arrange import (
 
 
 async def ahead(store: Store, job_id: str, *kinds: str, most: int = 1000) -> int:
-    """Count what is before a job."""
+    """Count the jobs ahead of a job."""
     return await store.queues.count_ahead(
         await store.jobs.get(TENANT, job_id), kinds or ("mail",), most
     )
 
 
 class CountConformance(Conformance):
-    """`ahead_of`, `count` and `counters`."""
+    """Tests for `count_ahead`, `increment_counters` and `read_counters`."""
 
     async def test_jobs_are_counted_in_the_order_of_claims(self, store: Store, worker: str) -> None:
-        """Older ones of the same priority, and all of a higher one."""
+        """Jobs of a higher priority and older jobs of the same priority are ahead."""
         jobs = [new_job(priority=priority) for priority in (0, 0, 5, 0, -1)]
         for job in jobs:
             await store.jobs.submit(job, NOW)
@@ -35,7 +35,7 @@ class CountConformance(Conformance):
         assert [await ahead(store, job.id) for job in jobs[1:2] + jobs[3:]] == [0, 1, 2]
 
     async def test_only_what_is_due_in_the_same_queue_counts(self, store: Store) -> None:
-        """Neither delayed jobs nor other queues."""
+        """Delayed jobs and jobs in other queues are not counted."""
         await store.jobs.submit(new_job(queue="other"), NOW)
         await store.jobs.submit(new_job(run_at=NOW + 1), NOW)
         await store.jobs.submit(new_job(), NOW)
@@ -44,7 +44,7 @@ class CountConformance(Conformance):
         assert await ahead(store, job.id) == 1
 
     async def test_other_tenants_take_turns_and_are_not_counted(self, store: Store) -> None:
-        """But all that is more urgent is, and so are all keys of its own tenant."""
+        """Jobs of other tenants count only if their priority is higher; own jobs always count."""
         await store.jobs.submit_batch([new_job(tenant="acme") for _ in range(5)], NOW)
         await store.jobs.submit(new_job(tenant="acme", priority=1), NOW)
         await store.jobs.submit_batch([new_job(limit_key=key) for key in "abb"], NOW)
@@ -53,7 +53,7 @@ class CountConformance(Conformance):
         assert await ahead(store, job.id) == 4
 
     async def test_only_the_named_kinds_count(self, store: Store) -> None:
-        """Each once, however often it is named."""
+        """Only jobs of the named kinds count, and a kind named twice counts once."""
         for kind in ("mail", "chart", "zip"):
             await store.jobs.submit(new_job(kind), NOW)
         job = new_job()
@@ -61,14 +61,14 @@ class CountConformance(Conformance):
         assert await ahead(store, job.id, "mail", "chart", "mail") == 2
 
     async def test_it_counts_no_further_than_it_is_told(self, store: Store) -> None:
-        """So that the cost is bounded."""
+        """Counting stops at the given maximum, which bounds its cost."""
         await store.jobs.submit_batch([new_job() for _ in range(20)], NOW)
         job = new_job()
         await store.jobs.submit(job, NOW)
         assert await ahead(store, job.id, most=7) == 7
 
     async def test_counts_add_up(self, store: Store) -> None:
-        """From any number of callers, none lost."""
+        """Concurrent increments are all counted."""
         await asyncio.gather(
             *(store.maintenance.increment_counters({"b": 1, "a": 2}) for _ in range(20)),
             *(store.maintenance.increment_counters({"a": 1, "b": 3}) for _ in range(20)),

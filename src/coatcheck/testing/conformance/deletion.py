@@ -1,4 +1,4 @@
-"""Deleting a job that has ended."""
+"""Conformance tests for deleting finished jobs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from coatcheck.testing.conformance.arrange import (
 
 
 class DeleteConformance(Conformance):
-    """`delete`."""
+    """Tests for `delete`."""
 
     async def test_a_deleted_job_is_gone(self, store: Store, worker: str) -> None:
-        """The receipt counts what was removed; a tombstone answers from then on."""
+        """Deleting returns a receipt of the removed rows, and later reads raise `Gone`."""
         lease = await run_job(store, new_job(labels='{"team":"blue"}'))
         await settle(store, lease, Succeeded('"done"'))
 
@@ -34,7 +34,7 @@ class DeleteConformance(Conformance):
         assert await store.jobs.list_jobs(JobFilter(TENANT, labels=(("team", "blue"),))) == []
 
     async def test_it_is_deleted_once(self, store: Store) -> None:
-        """Who comes second hears that it is gone."""
+        """Deleting a job a second time raises `Gone`."""
         job = new_job()
         await store.jobs.submit(job, NOW)
         await store.jobs.cancel(TENANT, job.id, NOW)
@@ -43,7 +43,7 @@ class DeleteConformance(Conformance):
             await store.jobs.delete(TENANT, job.id, NOW)
 
     async def test_a_job_that_has_not_ended_stays(self, store: Store, worker: str) -> None:
-        """Queued or running: nothing is changed."""
+        """Deleting a queued or running job raises `Conflict` and changes nothing."""
         queued = new_job("chart")
         await store.jobs.submit(queued, NOW)
         lease = await run_job(store)
@@ -54,7 +54,7 @@ class DeleteConformance(Conformance):
             assert await store.jobs.get(TENANT, job_id) == before
 
     async def test_an_unknown_job_is_not_deleted(self, store: Store) -> None:
-        """As is another tenant's."""
+        """Deleting an unknown job or another tenant's job raises `NotFound`."""
         job = new_job()
         await store.jobs.submit(job, NOW)
         await store.jobs.cancel(TENANT, job.id, NOW)
@@ -63,7 +63,7 @@ class DeleteConformance(Conformance):
                 await store.jobs.delete(tenant, job_id, NOW)
 
     async def test_a_job_is_deleted_by_its_public_id(self, store: Store) -> None:
-        """The receipt names its own id."""
+        """The receipt of a job deleted by public id contains the job's own id."""
         job = new_job(public_id="d-1")
         await store.jobs.submit(job, NOW)
         await store.jobs.cancel(TENANT, "d-1", NOW)

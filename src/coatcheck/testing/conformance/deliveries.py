@@ -1,4 +1,4 @@
-"""Delivering webhooks: what is due is handed out by lanes, and noted by attempt."""
+"""Conformance tests for webhook deliveries: claimed by lane, recorded by attempt."""
 
 from __future__ import annotations
 
@@ -38,32 +38,32 @@ from coatcheck.testing.conformance.webhooks import (
 
 
 async def take(store: Store, now: int = NOW, most: int = 100) -> list[DeliveryClaim]:
-    """Have what is due handed out, up to so many of each lane."""
+    """Claim the deliveries that are due, up to `most` per lane."""
     wanted = {lane.name: most for lane in await store.webhooks.list_delivery_lanes()}
     return await store.webhooks.claim_deliveries(now, now + LEASE, wanted)
 
 
 def noted(claimed: DeliveryClaim, state: DeliveryState, **fields: Any) -> DeliveryResult:
-    """Return what became of an attempt."""
+    """Return the result of a delivery attempt."""
     delivery = claimed.delivery
     log = (*delivery.log, DeliveryAttempt(NOW, 200, None, 3))
     return DeliveryResult(delivery.key, delivery.attempts, state, None, log)._replace(**fields)
 
 
 async def delivered(store: Store, *claims: DeliveryClaim) -> None:
-    """Note that deliveries were taken."""
+    """Record that deliveries succeeded."""
     all_noted = [noted(each, DeliveryState.DELIVERED) for each in claims]
     assert await store.webhooks.record_deliveries(all_noted) == [True] * len(claims)
 
 
 @pytest.mark.usefixtures("worker")
 class DeliveryConformance(Conformance):
-    """How the outbox is emptied."""
+    """Tests for claiming, recording, listing and repeating deliveries."""
 
     async def test_what_is_handed_out_is_not_handed_out_again_before_its_lease_is_over(
         self, store: Store
     ) -> None:
-        """With whom to call, and what of the job is told."""
+        """A claimed delivery names its endpoint and job, and is claimable again after its lease."""
         endpoint = await put(store)
         job_id = await ended_job(store, traceparent="00-trace")
         [claimed] = await take(store)
@@ -81,7 +81,7 @@ class DeliveryConformance(Conformance):
     async def test_every_lane_is_shown_by_its_first_whatever_waits_behind_it(
         self, store: Store
     ) -> None:
-        """Whose it is, when that is due, and whether it was tried before."""
+        """A lane shows its tenant, and when its first delivery is due and whether it was tried."""
         jobs = [called_back("cancelled", "slow") for _ in range(20)]
         other = called_back("cancelled", "quick", tenant="another")
         await store.jobs.submit_batch([*jobs, other], NOW)
@@ -98,7 +98,7 @@ class DeliveryConformance(Conformance):
         assert sorted(await store.webhooks.list_delivery_lanes()) == [quick, tried]
 
     async def test_so_many_of_a_lane_are_handed_out_as_are_wanted(self, store: Store) -> None:
-        """Of each its own number, the longest due; of others nothing."""
+        """Each lane yields at most the requested number, longest due first."""
         jobs = [called_back("cancelled", f"lane-{number % 3}") for number in range(15)]
         await store.jobs.submit_batch(jobs, NOW)
         for moment, job in enumerate(jobs):
@@ -117,7 +117,7 @@ class DeliveryConformance(Conformance):
         assert len(claims) == 6
 
     async def test_what_became_of_an_attempt_is_noted(self, store: Store) -> None:
-        """Taken, to be tried again, or given up: with the tries."""
+        """A delivered, pending or failed attempt is recorded with its log."""
         endpoint = await put(store)
         job_ids = [await ended_job(store) for _ in range(3)]
         claims = await take(store)
@@ -139,14 +139,14 @@ class DeliveryConformance(Conformance):
         assert (await store.webhooks.get_endpoint(TENANT, endpoint.id)) == endpoint
 
     async def test_a_retry_wakes_the_dispatchers_and_a_success_does_not(self, store: Store) -> None:
-        """A retry is due before the lease would have ended."""
+        """A retry wakes the dispatchers because it is due before the lease expires."""
         await put(store)
         await ended_job(store)
         await ended_job(store)
         taken, refused = await take(store)
         signal = store.subscribe(Topic.WEBHOOKS)
         while await signal.wait(SHORT):
-            continue  # a store may wake once without cause, when it has just begun to listen
+            continue  # a store may wake once without cause when it starts to listen
         await delivered(store, taken)
         assert await signal.wait(SHORT) is False
         retry = noted(refused, DeliveryState.PENDING, due_at=NOW + 5000)
@@ -157,7 +157,7 @@ class DeliveryConformance(Conformance):
         signal.close()
 
     async def test_who_comes_after_another_try_changes_nothing(self, store: Store) -> None:
-        """The attempt that is spoken of must be the newest."""
+        """A result for an attempt that is no longer the latest is rejected."""
         await put(store)
         await ended_job(store)
         [old] = await take(store)
@@ -174,7 +174,7 @@ class DeliveryConformance(Conformance):
         assert endpoint.disabled_at is None
 
     async def test_how_an_endpoint_does_is_noted_with_it(self, store: Store) -> None:
-        """Since when it fails, that it is well again, that it is disabled."""
+        """A result can mark its endpoint as failing, healthy or disabled."""
         endpoint = await put(store)
         for health in (
             EndpointHealth(NOW),
@@ -192,7 +192,7 @@ class DeliveryConformance(Conformance):
         assert await told(store, await ended_job(store)) == []
 
     async def test_a_jobs_own_endpoint_is_disabled_alone(self, store: Store) -> None:
-        """Another job's is not concerned."""
+        """Disabling a job's own endpoint does not affect other jobs."""
         gone, other = called_back(EVERYTHING), called_back(EVERYTHING, "other")
         lease = await run_job(store, gone)
         [claimed] = await take(store)
@@ -206,7 +206,7 @@ class DeliveryConformance(Conformance):
     async def test_what_is_pending_for_a_deleted_endpoint_comes_without_it(
         self, store: Store
     ) -> None:
-        """So that whoever sends can call it off."""
+        """A delivery to a deleted endpoint is claimed without one, so the sender can drop it."""
         endpoint = await put(store)
         await ended_job(store)
         await store.webhooks.delete_endpoint(TENANT, endpoint.id)
@@ -214,7 +214,7 @@ class DeliveryConformance(Conformance):
         assert claimed.endpoint is None
 
     async def test_a_delivery_is_sent_again_on_demand(self, store: Store) -> None:
-        """From the beginning of the schedule; attempts go on counting."""
+        """Redelivery restarts the retry schedule; the attempt number keeps counting."""
         await put(store)
         job_id = await ended_job(store)
         await delivered(store, *await take(store))
@@ -227,7 +227,7 @@ class DeliveryConformance(Conformance):
         assert claimed.delivery.log == done.log
 
     async def test_deliveries_are_listed_newest_first(self, store: Store) -> None:
-        """An endpoint's and a job's, in pages, by state; each tenant its own."""
+        """Deliveries can be listed by endpoint, job and state, in pages, within one tenant."""
         endpoint = await put(store)
         ids = []
         for moment in range(5):
@@ -251,7 +251,7 @@ class DeliveryConformance(Conformance):
         assert await of_job(store, ids[0], state=DeliveryState.PENDING) == []
 
     async def test_a_jobs_deliveries_come_in_pages(self, store: Store) -> None:
-        """By the number of the event, then by endpoint."""
+        """Deliveries of a job are ordered by event number, then by endpoint."""
         for _ in range(2):
             await put(store, events=EVERYTHING)
         lease = await run_job(store, called_back(EVERYTHING))
@@ -271,7 +271,7 @@ class DeliveryConformance(Conformance):
         assert seen == everything
 
     async def test_deliveries_go_with_their_job(self, store: Store) -> None:
-        """By hand at once, also those that are pending; the receipt counts them."""
+        """Deleting a job deletes its deliveries, even pending ones; the receipt counts them."""
         await put(store)
         lease = await run_job(store, called_back())
         await settle(store, lease, Succeeded("1"))
@@ -280,7 +280,7 @@ class DeliveryConformance(Conformance):
         assert await take(store) == []
 
     async def test_retention_waits_for_what_is_pending(self, store: Store) -> None:
-        """Until it is over; then the job goes with all of it."""
+        """A sweep keeps an expired job until its deliveries are no longer pending."""
         await put(store)
         job_id = await ended_job(store)
         late = NOW + 365 * 86_400_000

@@ -1,4 +1,4 @@
-"""Parents and children: cancelled together, kept as long as they are needed."""
+"""Conformance tests for parents and children: cancellation and retention."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from coatcheck.testing.conformance.arrange import (
 
 
 class FamilyConformance(Conformance):
-    """The cascade of `cancel`, and what `sweep` keeps."""
+    """Tests for the cascade of `cancel` and for the retention of children in `sweep`."""
 
     async def test_a_cancelled_job_takes_its_children_along(
         self, store: Store, worker: str
     ) -> None:
-        """Those that nobody runs end at once, the worker of the others is told."""
+        """Queued children are cancelled immediately; running ones get a cancel request."""
         lease, children = await self._family(store, 3)
         running = (await claim(store, "child", limit=1))[0].lease
         await store.jobs.cancel(TENANT, lease.job_id, NOW + 1)
@@ -40,7 +40,7 @@ class FamilyConformance(Conformance):
     async def test_children_of_others_and_those_that_have_ended_are_left_alone(
         self, store: Store, worker: str
     ) -> None:
-        """Only a job's own, and only what has not ended."""
+        """Cancelling a parent affects neither finished children nor children of other jobs."""
         lease, [child] = await self._family(store, 1)
         done = await reclaim(store, child, "child")
         await settle(store, done, Succeeded("1"))
@@ -53,7 +53,7 @@ class FamilyConformance(Conformance):
     async def test_a_running_parent_takes_them_along_when_it_has_stopped(
         self, store: Store, worker: str
     ) -> None:
-        """Until then they go on: it may still succeed."""
+        """Children of a running parent continue until it stops, since it may still succeed."""
         lease, [child] = await self._family(store, 1, wait=False)
         await store.jobs.cancel(TENANT, lease.job_id, NOW)
         assert (await store.jobs.get(TENANT, child)).state is State.QUEUED
@@ -63,7 +63,7 @@ class FamilyConformance(Conformance):
     async def test_a_parent_that_was_lost_while_it_should_stop(
         self, store: Store, worker: str
     ) -> None:
-        """The sweep cancels its children."""
+        """If the parent's worker is lost, the next sweep cancels the children."""
         lease, [child] = await self._family(store, 1, wait=False)
         await store.jobs.cancel(TENANT, lease.job_id, NOW)
         await store.workers.remove_worker(worker, None, NOW)
@@ -74,7 +74,7 @@ class FamilyConformance(Conformance):
     async def test_only_the_cancelled_take_their_children_along(
         self, store: Store, worker: str
     ) -> None:
-        """A parent that succeeded or failed leaves them to go on."""
+        """Children continue after their parent succeeds or fails."""
         for outcome in (Succeeded("1"), GaveUp(BOOM)):
             lease, [child] = await self._family(store, 1, wait=False)
             await settle(store, lease, outcome)
@@ -84,7 +84,7 @@ class FamilyConformance(Conformance):
     async def test_more_children_than_are_cancelled_at_once(
         self, store: Store, worker: str
     ) -> None:
-        """Some with their parent, the others by the sweep, also one that begins anew."""
+        """A sweep cancels the children that did not fit into the first transaction, each once."""
         lease, children = await self._family(store, 1_000)
         await store.jobs.cancel(TENANT, lease.job_id, NOW + 1)
         await self._sweep(store)
@@ -94,7 +94,7 @@ class FamilyConformance(Conformance):
         assert (await store.maintenance.sweep(NOW + 1)).more is False
 
     async def test_grandchildren(self, store: Store, worker: str) -> None:
-        """All the way down."""
+        """Cancelling a job cancels its descendants at every depth."""
         lease, [child] = await self._family(store, 1)
         middle = await reclaim(store, child, "child")
         [grandchild] = await spawn(store, middle)
@@ -109,7 +109,7 @@ class FamilyConformance(Conformance):
         assert await claim(store, "child", now=NOW + 9) == []
 
     async def test_a_resumed_parent_is_cancelled_no_more(self, store: Store, worker: str) -> None:
-        """What it spawns from then on is left alone, even if its cascade was not at its end."""
+        """Children spawned after a resume are not cancelled by an unfinished earlier cascade."""
         lease, _ = await self._family(store, 600)
         await store.jobs.cancel(TENANT, lease.job_id, NOW)
         await store.jobs.resume(TENANT, lease.job_id, NOW + 1)
@@ -121,7 +121,7 @@ class FamilyConformance(Conformance):
     async def test_a_child_is_kept_as_long_as_its_parent_may_ask_for_it(
         self, store: Store, worker: str
     ) -> None:
-        """Its own retention has passed, but its result is still to be gathered."""
+        """A finished child is kept past its own retention until its parent has finished."""
         terms = Terms(keep_succeeded_ms=10)
         lease = await run_job(store)
         [child] = await spawn(store, lease, terms=terms)
@@ -142,7 +142,7 @@ class FamilyConformance(Conformance):
     async def test_children_of_a_parent_that_is_gone_are_deleted(
         self, store: Store, worker: str
     ) -> None:
-        """Whichever of them goes first."""
+        """A sweep deletes an expired child whose parent was already deleted."""
         lease = await run_job(store)
         [child] = await spawn(store, lease, terms=Terms(keep_succeeded_ms=10))
         held = await reclaim(store, child.id, "child")
@@ -154,7 +154,7 @@ class FamilyConformance(Conformance):
     async def _family(
         self, store: Store, count: int, *, wait: bool = True
     ) -> tuple[Lease, list[str]]:
-        """Have a job spawn so many, and wait for what never comes."""
+        """Run a job that spawns `count` children and, if `wait`, then waits forever."""
         lease = await run_job(store)
         children = await spawn(store, lease, count)
         if wait:
@@ -162,7 +162,7 @@ class FamilyConformance(Conformance):
         return lease, [child.id for child in children]
 
     async def _sweep(self, store: Store) -> None:
-        """Sweep until all is done; a cascade may begin others."""
+        """Sweep until nothing is left to do, since one cascade may start another."""
         for _ in range(4):
             while (await store.maintenance.sweep(NOW + 1)).more:
                 continue

@@ -1,4 +1,4 @@
-"""Jobs that have ended before they are written: afterwards they are as any other that has run."""
+"""Conformance tests for jobs that are submitted already finished: they read like any other job."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ LIMITS = Quotas(*[2**40] * len(Quotas._fields))
 
 
 def picture(job: JobInsert, name: str = "picture.svg") -> SmallFile:
-    """Return a file that a job leaves behind."""
+    """Return an artifact of a job."""
     return small_file((job.tenant, job.id), name, "image/svg+xml", b"<svg/>", END)
 
 
 def last_words(job: JobInsert) -> Report:
-    """Return a report that has something of everything."""
+    """Return a report that uses every field."""
     loading = NewJobEvent(EventType.PROGRESS, '{"phase": "loading"}')
     child = new_job("child", id=job.id[:-1] + "Z", tenant=job.tenant)
     return Report(
@@ -63,7 +63,7 @@ def last_words(job: JobInsert) -> Report:
 
 
 async def all_of(store: Store, tenant: str, job_id: str) -> dict[str, Any]:
-    """Return everything a store shows of a tenant that has this job, but the tenant's name."""
+    """Return everything the store shows of a tenant with this job, without the tenant's name."""
     jobs = await everything(store, tenant)
     return {
         "jobs": [
@@ -89,10 +89,10 @@ async def all_of(store: Store, tenant: str, job_id: str) -> dict[str, Any]:
 
 
 class FinishedJobConformance(Conformance):
-    """`submit_finished`."""
+    """Tests for `submit_finished`."""
 
     async def test_a_job_may_have_ended_before_it_is_written(self, store: Store) -> None:
-        """It has its result, its file and its labels, and its log is whole."""
+        """A job submitted as succeeded has its result, artifacts, labels and a full event log."""
         terms = Terms(keep_succeeded_ms=100)
         job = new_job(labels='{"team":"maps"}', terms=terms)
         await store.jobs.submit_finished(
@@ -115,7 +115,7 @@ class FinishedJobConformance(Conformance):
         assert await store.jobs.get_input(TENANT, job.id) == job.input
 
     async def test_it_may_have_failed(self, store: Store) -> None:
-        """With the error and the reason, and kept as long as what fails is."""
+        """A job submitted as failed has its error and reason, and the retention of failed jobs."""
         job = new_job(terms=Terms(keep_failed_ms=50))
         await store.jobs.submit_finished(job, FinishedJob(BEGAN, GaveUp(BOOM, Reason.TIMEOUT)), END)
         found = await store.jobs.get(TENANT, job.id)
@@ -128,7 +128,7 @@ class FinishedJobConformance(Conformance):
     async def test_it_is_as_if_a_worker_had_run_it(
         self, store: Store, worker: str, outcome: Succeeded | GaveUp, speaks: bool
     ) -> None:
-        """The same job of two tenants, one by way of the queue: nobody can tell which."""
+        """A job submitted as finished reads the same as one that a worker claimed and settled."""
         own = Callback("https://example.com/own", "own", "phase running failed succeeded")
         short = full_job()._replace(tenant="short", webhook=own)
         long = short._replace(tenant="long")
@@ -151,7 +151,7 @@ class FinishedJobConformance(Conformance):
         assert deleted[0] == deleted[1]
 
     async def test_there_is_nothing_to_claim(self, store: Store, worker: str) -> None:
-        """Not then and not later, and no queue knows of it."""
+        """A finished job never appears in a queue or a claim."""
         await store.jobs.submit_finished(new_job(), DONE, END)
         await store.jobs.submit_finished(new_job(limit_key="a", tenant="acme"), DONE, END)
         assert await store.queues.list_queues() == []
@@ -160,7 +160,7 @@ class FinishedJobConformance(Conformance):
         assert await store.workers.list_held_jobs(worker) == []
 
     async def test_what_it_has_spawned_is_claimed(self, store: Store, worker: str) -> None:
-        """As of any other job, and whoever looks for work is woken for that."""
+        """Children of a finished job wake the workers and can be claimed."""
         job = new_job()
         child = new_job("child", terms=Terms(parent=job.id))
         ended = DONE._replace(report=Report(children=(child,)))
@@ -168,13 +168,13 @@ class FinishedJobConformance(Conformance):
         await reclaim(store, child.id, "child", now=END)
 
     async def test_no_worker_is_woken(self, store: Store) -> None:
-        """But who waits for the end of jobs is."""
+        """A finished job wakes subscribers to changes, but not to work."""
         work, changes = store.subscribe(Topic.WORK), store.subscribe(Topic.CHANGES)
         await store.jobs.submit(new_job(), NOW)
         assert await work.wait(LONG) is True
         for signal in (work, changes):
             while await signal.wait(SHORT):
-                continue  # from now on only what happens wakes anybody
+                continue  # drain earlier signals, so that only the submit below can wake
         await store.jobs.submit_finished(new_job(), DONE, END)
         assert await changes.wait(LONG) is True
         assert await work.wait(SHORT) is False
@@ -182,7 +182,7 @@ class FinishedJobConformance(Conformance):
         changes.close()
 
     async def test_documents_that_lead_to_it_are_written_with_it(self, store: Store) -> None:
-        """Over those that were there; and none where it is refused."""
+        """Records are written together with the job; a rejected submit writes none."""
         first, other = new_job(public_id="one"), new_job(public_id="one")
         said = (("a", '"old"'), ("a", '"new"'), ("b", '"drawn"'))
         old, link, drawn = (Record(TENANT, "links", *each, 0, NOW, END + 9) for each in said)
@@ -198,7 +198,7 @@ class FinishedJobConformance(Conformance):
         assert await store.records.list_records(TENANT, "links", END) == found
 
     async def test_webhooks_are_told_of_one_that_has_ended(self, store: Store) -> None:
-        """Those of the tenant and the job's own; and the sender is woken, whatever is told."""
+        """Deliveries are created for the tenant's endpoints and the job's own; the sender wakes."""
         await put(store)
         job = called_back("running succeeded")
         assert await wakes(store, Topic.WEBHOOKS, store.jobs.submit_finished(job, DONE, END))
@@ -210,7 +210,7 @@ class FinishedJobConformance(Conformance):
         ]
 
     async def test_a_failed_one_can_go_on(self, store: Store, worker: str) -> None:
-        """Resumed it is queued, and a worker takes it."""
+        """A job submitted as failed can be resumed, and a worker then claims it."""
         job = new_job()
         await store.jobs.submit_finished(job, FinishedJob(BEGAN, GaveUp(BOOM)), END)
         assert (await store.jobs.resume(TENANT, job.id, END)).state is State.QUEUED
@@ -220,7 +220,7 @@ class FinishedJobConformance(Conformance):
     # --- ids, the epoch, uploads
 
     async def test_one_that_is_there_is_left_as_it_is(self, store: Store) -> None:
-        """Whoever does not know what became of a write repeats it."""
+        """Repeating a submit, even with another outcome, leaves the job and its usage unchanged."""
         job = called_back("failed", public_id="r_42")
         await store.jobs.submit_finished(job, DONE, END)
         before = await store.jobs.get(TENANT, job.id), await used(store)
@@ -236,7 +236,7 @@ class FinishedJobConformance(Conformance):
         assert (await store.maintenance.read_counters()).get("stale_writes", 0) == 0
 
     async def test_one_that_has_not_ended_goes_on(self, store: Store, worker: str) -> None:
-        """The id decides: whether it waits for a worker or has one, it is another's."""
+        """A queued or running job with the same id is not overwritten."""
         lease, waiting = await run_job(store), new_job()
         await store.jobs.submit(waiting, NOW)
         await store.jobs.submit_finished(new_job(id=lease.job_id), DONE, END)
@@ -246,7 +246,7 @@ class FinishedJobConformance(Conformance):
         await reclaim(store, waiting.id)
 
     async def test_many_at_once_are_each_as_if_alone(self, store: Store) -> None:
-        """Of one id there is one, and who is refused does not disturb the others."""
+        """Concurrent submits of one id create one job, and conflicts do not affect the others."""
         await store.jobs.submit(new_job("chart", public_id="taken"), NOW)
         same, others = new_job(), [new_job() for _ in range(10)]
         refused = [new_job(public_id="taken") for _ in range(3)]
@@ -261,7 +261,7 @@ class FinishedJobConformance(Conformance):
         assert await states_of(store, same.id) == ["queued", "running", "succeeded"]
 
     async def test_one_whose_public_id_is_taken_is_refused(self, store: Store) -> None:
-        """Conflict, and nothing changed; under another one it can be written."""
+        """A public id in use raises `Conflict` and writes nothing; another one is accepted."""
         await store.jobs.submit(new_job(public_id="r_42"), NOW)
         before = await everything(store), await used(store)
         job = new_job(public_id="r_42")
@@ -274,7 +274,7 @@ class FinishedJobConformance(Conformance):
         assert (await store.jobs.get(TENANT, "r_43")).id == job.id
 
     async def test_under_an_old_epoch_no_end_is_written(self, store: Store) -> None:
-        """Also where the job is there; under the present one it is."""
+        """A submit with an outdated epoch is rejected, even if the job already exists."""
         old = (await store.access.get_state()).epoch
         await store.access.add_key(KEY)
         job = new_job()
@@ -288,7 +288,7 @@ class FinishedJobConformance(Conformance):
             await store.jobs.submit_finished(job, DONE, END, old)
 
     async def test_a_write_that_fails_leaves_nothing(self, store: Store) -> None:
-        """However late it fails: a blob that is gone, too many files, a child that is refused."""
+        """A missing blob, too many artifacts or a rejected child each roll back the whole write."""
         await put(store, events=EVERYTHING)
         await store.jobs.submit(new_job("chart", tenant="acme", public_id="taken"), NOW)
         before = await used(store, "acme")
@@ -309,7 +309,10 @@ class FinishedJobConformance(Conformance):
         assert (await store.jobs.get("acme", job.id)).last_event == 3
 
     async def test_it_takes_its_uploads_over(self, store: Store) -> None:
-        """However often it is written, also where they go when it ends; a second job is refused."""
+        """A finished job takes over its uploads once, even if they are deleted when it ends.
+
+        A second job that names the same upload is rejected.
+        """
         kept, dropped = await uploaded(store, "kept"), await uploaded(store, "dropped")
         job = new_job(uploads=(kept,))
         brief = new_job(uploads=(dropped,), input_until=0)
@@ -329,7 +332,7 @@ class FinishedJobConformance(Conformance):
 
 
 async def nothing_is_left(store: Store, job: JobInsert) -> None:
-    """Assert that a store knows nothing of a job."""
+    """Assert that the store has no trace of a job."""
     with pytest.raises(NotFound):
         await store.jobs.get(job.tenant, job.id)
     assert await store.jobs.list_events(job.tenant, job.id, 0, 10) == []

@@ -1,4 +1,4 @@
-"""Submitting under a key: of many submits, one happens."""
+"""Conformance tests for idempotency keys: of several submits with one key, one takes effect."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ async def ids_of(store: Store) -> list[str]:
 
 
 class IdempotencyConformance(Conformance):
-    """`submit` and `submit_batch` with a key."""
+    """Tests for `submit` and `submit_batch` with an idempotency key."""
 
     async def test_the_first_submit_under_a_key_happens(self, store: Store) -> None:
-        """Nobody held the key."""
+        """The first submit with a new key creates the job."""
         job = new_job()
         assert await store.jobs.submit(job, NOW, ONCE) is None
         assert await ids_of(store) == [job.id]
 
     async def test_the_second_one_hears_of_the_first(self, store: Store) -> None:
-        """Whatever it asks for: to tell one request from another is the caller's business."""
+        """A second submit returns the first submission, even if its fingerprint differs."""
         first, second = new_job(), new_job("chart")
         await store.jobs.submit(first, NOW, ONCE)
         other = ONCE._replace(fingerprint="another")
@@ -47,24 +47,24 @@ class IdempotencyConformance(Conformance):
         assert await ids_of(store) == [first.id]
 
     async def test_the_same_submit_repeated_is_the_first_one(self, store: Store) -> None:
-        """A caller that never heard the answer asks again with the id it has chosen."""
+        """A caller that lost the response can repeat the submit with the same job id."""
         job = new_job()
         assert await store.jobs.submit(job, NOW, ONCE) is None
         assert await store.jobs.submit(job, NOW, ONCE) is None
         assert await ids_of(store) == [job.id]
 
     async def test_keys_of_tenants_do_not_meet(self, store: Store) -> None:
-        """A key belongs to its tenant."""
+        """Two tenants can use the same key independently."""
         assert await store.jobs.submit(new_job(), NOW, ONCE) is None
         assert await store.jobs.submit(new_job(tenant="acme"), NOW, ONCE) is None
 
     async def test_other_keys_are_other_submits(self, store: Store) -> None:
-        """Also with the same fingerprint."""
+        """A different key creates another job, even with the same fingerprint."""
         assert await store.jobs.submit(new_job(), NOW, ONCE) is None
         assert await store.jobs.submit(new_job(), NOW, ONCE._replace(key="order-8")) is None
 
     async def test_a_key_is_free_again_when_it_expires(self, store: Store) -> None:
-        """Not a millisecond before."""
+        """A key can be reused from the millisecond at which it expires."""
         first, second, third = new_job(), new_job(), new_job()
         await store.jobs.submit(first, NOW, ONCE)
         later = ONCE._replace(expires_at=NOW + 2 * DAY)
@@ -75,7 +75,7 @@ class IdempotencyConformance(Conformance):
         )
 
     async def test_an_expired_key_is_swept(self, store: Store) -> None:
-        """And one that holds is not."""
+        """A sweep removes expired keys only."""
         await store.jobs.submit(new_job(), NOW, ONCE)
         await store.maintenance.sweep(NOW + DAY - 1)
         assert await store.jobs.submit(new_job(), NOW + DAY - 1, ONCE) is not None
@@ -84,14 +84,14 @@ class IdempotencyConformance(Conformance):
         assert await store.jobs.submit(new_job(), NOW, late) is None
 
     async def test_a_submit_that_is_refused_leaves_no_key(self, store: Store) -> None:
-        """The key and the job are one."""
+        """A rejected submit does not store its key."""
         await store.jobs.submit(new_job(public_id="taken"), NOW)
         with pytest.raises(Conflict):
             await store.jobs.submit(new_job(public_id="taken"), NOW, ONCE)
         assert await store.jobs.submit(new_job(), NOW, ONCE) is None
 
     async def test_of_many_at_once_one_happens(self, store: Store) -> None:
-        """And all hear of the same one."""
+        """Only one of several concurrent submits with a key creates a job; the others return it."""
         asked = [new_job() for _ in range(50)]
         answers = await asyncio.gather(*(store.jobs.submit(job, NOW, ONCE) for job in asked))
         [winner] = await ids_of(store)
@@ -101,7 +101,7 @@ class IdempotencyConformance(Conformance):
         assert {answer.first_id for answer in answers if answer is not None} == {winner}
 
     async def test_a_key_outlives_its_job(self, store: Store) -> None:
-        """Who comes back after the job was deleted must not have it done again."""
+        """A key still refers to its job after the job is deleted, so the work is not repeated."""
         job = new_job()
         await store.jobs.submit(job, NOW, ONCE)
         await store.jobs.cancel(TENANT, job.id, NOW)
@@ -114,7 +114,7 @@ class IdempotencyConformance(Conformance):
 
     @pytest.mark.parametrize("size", [3, 450])
     async def test_a_batch_happens_once(self, store: Store, size: int) -> None:
-        """However large it is."""
+        """A second batch with the same key returns the first one, at any size."""
         first, second = batch_of(size), batch_of(size)
         assert await store.jobs.submit_batch(first, NOW, ONCE) is None
         earlier = await store.jobs.submit_batch(second, NOW, ONCE)
@@ -123,7 +123,7 @@ class IdempotencyConformance(Conformance):
 
     @pytest.mark.parametrize("size", [3, 450])
     async def test_of_two_batches_at_once_one_happens(self, store: Store, size: int) -> None:
-        """All of one and nothing of the other."""
+        """Only one of several concurrent batches with a key is stored, and completely."""
         asked: Sequence[list[JobInsert]] = [batch_of(size) for _ in range(3)]
         answers = await asyncio.gather(*(store.jobs.submit_batch(new, NOW, ONCE) for new in asked))
         assert answers.count(None) == 1

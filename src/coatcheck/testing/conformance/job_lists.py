@@ -1,4 +1,4 @@
-"""Reading many jobs, and the log of one."""
+"""Conformance tests for reading many jobs and the event log of one."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from coatcheck.testing.conformance.arrange import (
 
 
 class ListConformance(Conformance):
-    """`list_jobs`, `get_many` and `events`."""
+    """Tests for `list_jobs`, `get_many` and `list_events`."""
 
     async def test_jobs_are_listed_newest_first(self, store: Store) -> None:
-        """A listing begins with what was submitted last."""
+        """Jobs are listed by creation time, newest first."""
         jobs = [new_job(created_at=NOW + n) for n in range(5)]
         for job in jobs:
             await store.jobs.submit(job, NOW)
@@ -38,7 +38,7 @@ class ListConformance(Conformance):
     async def test_each_filter_and_each_combination_of_them(
         self, store: Store, worker: str
     ) -> None:
-        """What is listed is what all the given filters let through."""
+        """A list contains exactly the jobs that match every given filter."""
         await self._submit_a_mixture(store)
         jobs = await everything(store)
         assert len(jobs) == 24
@@ -64,7 +64,7 @@ class ListConformance(Conformance):
             assert [job.id for job in found] == expected, which
 
     async def test_the_jobs_that_a_job_has_spawned(self, store: Store) -> None:
-        """By their parent, also together with the other filters."""
+        """The parent filter selects a job's children and combines with the other filters."""
         parent, other = new_job(), new_job()
         children = []
         for n, kind in enumerate(("mail", "chart", "mail")):
@@ -89,7 +89,7 @@ class ListConformance(Conformance):
         assert await found(labels=(("n", "0"),)) == [ids[2]]
 
     async def _submit_a_mixture(self, store: Store) -> None:
-        """Twenty-four jobs of two kinds in two queues, a second apart, in four states."""
+        """Submit 24 jobs of two kinds in two queues, a second apart, in four states."""
         for n in range(24):
             job = new_job(
                 "mail" if n % 2 else "chart",
@@ -108,7 +108,7 @@ class ListConformance(Conformance):
             await store.jobs.cancel(TENANT, newest.id, NOW + 10_000)
 
     async def test_paging_sees_every_job_once(self, store: Store) -> None:
-        """`before` is the last id already seen, also while new jobs come in."""
+        """Paging with `before` returns every job once, even while new jobs are submitted."""
         jobs = [new_job() for _ in range(23)]
         await store.jobs.submit_batch(jobs, NOW)
         seen: list[str] = []
@@ -121,13 +121,13 @@ class ListConformance(Conformance):
         assert seen == [job.id for job in reversed(jobs)]
 
     async def test_a_listing_is_limited(self, store: Store) -> None:
-        """No more than `limit`, 50 unless told."""
+        """A list has at most `limit` jobs; the default is 50."""
         await store.jobs.submit_batch([new_job() for _ in range(60)], NOW)
         assert len(await store.jobs.list_jobs(JobFilter(TENANT))) == 50
         assert len(await store.jobs.list_jobs(JobFilter(TENANT, limit=1))) == 1
 
     async def test_a_listing_holds_one_tenant_only(self, store: Store) -> None:
-        """Others' jobs are not in it."""
+        """A list contains no jobs of other tenants."""
         mine, theirs = new_job(tenant="acme"), new_job(tenant="umbrella")
         await store.jobs.submit_batch([mine, theirs], NOW)
         assert [job.id for job in await everything(store, "acme")] == [mine.id]
@@ -135,7 +135,7 @@ class ListConformance(Conformance):
         assert await everything(store, "acm") == []
 
     async def test_a_listing_leaves_results_out(self, store: Store, worker: str) -> None:
-        """A page of jobs is for looking around; a job's own address has it all."""
+        """A list omits results; `get` returns them."""
         lease = await run_job(store)
         await settle(store, lease, Succeeded('"large"'), NOW)
         [listed] = await everything(store)
@@ -143,7 +143,7 @@ class ListConformance(Conformance):
         assert listed.state is State.SUCCEEDED
 
     async def test_many_jobs_are_read_at_once(self, store: Store, worker: str) -> None:
-        """Those that exist, of any tenant, with their results; others are left out."""
+        """`get_many` returns existing jobs of any tenant with results, and omits unknown ones."""
         done, queued, theirs = new_job(), new_job("chart"), new_job("chart", tenant="acme")
         lease = await run_job(store, done)
         await settle(store, lease, Succeeded('"yes"'), NOW)
@@ -156,18 +156,18 @@ class ListConformance(Conformance):
             assert found[job_id] == await store.jobs.get(tenant, job_id)
 
     async def test_none_of_many_jobs(self, store: Store) -> None:
-        """Asking for nothing gives nothing."""
+        """`get_many` without ids returns an empty list."""
         assert await store.jobs.get_many([]) == []
 
     async def test_hundreds_of_jobs_are_read_at_once(self, store: Store) -> None:
-        """One read serves all the watchers of a process."""
+        """`get_many` accepts hundreds of ids; one read serves every watcher of a process."""
         jobs = [new_job() for _ in range(700)]
         await store.jobs.submit_batch(jobs, NOW)
         found = await store.jobs.get_many([(TENANT, job.id) for job in jobs])
         assert {job.id for job in found} == {job.id for job in jobs}
 
     async def test_a_log_is_read_in_order_and_in_parts(self, store: Store, worker: str) -> None:
-        """Numbers count 1, 2, 3 for each job; `after` and `limit` choose a part."""
+        """Events are numbered 1, 2, 3 per job; `after` and `limit` select a range."""
         first, second = await run_job(store), await run_job(store)
         for n in range(5):
             entry = NewJobEvent(EventType.LOG, f'{{"n":{n}}}')
@@ -184,7 +184,7 @@ class ListConformance(Conformance):
             assert await store.jobs.list_events(lease.tenant, lease.job_id, length, 100) == []
 
     async def test_jobs_are_listed_by_label(self, store: Store) -> None:
-        """All the labels that are asked for, and beside any other filter."""
+        """A job matches if it has all of the given labels; other filters apply as well."""
         labels = ['{"team":"blue"}', '{"team":"blue","size":"l"}', '{"team":"red"}', "{}"]
         jobs = [new_job(labels=text) for text in labels]
         await store.jobs.submit_batch(jobs, NOW)

@@ -1,4 +1,4 @@
-"""What steps came to and what was sent to jobs, where it is in a blob; and how much may be sent."""
+"""Conformance tests for step results and sent events in blobs, and for the event limit."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from coatcheck.testing.conformance.blobs import LATER, SHA, reference, reserve, 
 
 
 def of_job(job_id: str, name: str, sha256: str = SHA) -> str:
-    """Return a payload in a blob under the name that its job would give it."""
+    """Return a payload that refers to a blob of this job."""
     return write_reference(BlobReference(f"jobs/{job_id}/{name}", 100_000, sha256))
 
 
 class LargeStepConformance(Conformance):
-    """`report`, `settle`, `send` and `fork` with references in place of what is large."""
+    """Tests for `report`, `settle`, `send_event` and `fork` with payloads in blobs."""
 
     async def test_a_step_keeps_the_blob_of_its_result(self, store: Store, worker: str) -> None:
-        """As a part of the fenced write; a stale one keeps nothing."""
+        """A reported step keeps its blob; a stale report keeps none."""
         lease = await run_job(store)
         await reserve(store, lease, "in-time")
         await reserve(store, lease, "late")
@@ -40,14 +40,14 @@ class LargeStepConformance(Conformance):
         stale = lease._replace(fence=lease.fence - 1)
         assert not await store.workers.report(stale, Report(steps=(late,)), NOW)
         assert await store.workers.report(lease, Report(steps=(step,)), NOW)
-        assert await store.workers.report(lease, Report(steps=(step,)), NOW)  # told twice is once
+        assert await store.workers.report(lease, Report(steps=(step,)), NOW)  # no effect
         assert await store.jobs.list_steps(TENANT, lease.job_id) == [step]
         assert await unneeded(store) == ["late"]
 
     async def test_a_step_written_with_the_end_keeps_its_blob(
         self, store: Store, worker: str
     ) -> None:
-        """So does one whose handler then waits."""
+        """A step settled together with a final or a waiting outcome keeps its blob."""
         first, second = await run_job(store), await run_job(store)
         for lease, outcome in ((first, Succeeded("1")), (second, Waiting(NOW + 5, ()))):
             await reserve(store, lease, f"out-{lease.job_id}")
@@ -59,7 +59,7 @@ class LargeStepConformance(Conformance):
     async def test_a_step_whose_blob_is_gone_is_not_written(
         self, store: Store, worker: str
     ) -> None:
-        """Nor anything else of that report."""
+        """A step with a missing blob rejects the whole report."""
         lease = await run_job(store)
         steps = (new_step(0), new_step(1, result=reference("never-noted")))
         with pytest.raises(BlobGone):
@@ -70,7 +70,7 @@ class LargeStepConformance(Conformance):
     async def test_deleting_the_job_gives_the_blobs_of_its_history_up(
         self, store: Store, worker: str
     ) -> None:
-        """And the receipt counts them."""
+        """Deleting a job releases the blobs of its steps and events; the receipt counts them."""
         lease = await run_job(store)
         await reserve(store, lease, "step")
         await reserve(store, lease, "event")
@@ -86,7 +86,7 @@ class LargeStepConformance(Conformance):
     async def test_an_event_keeps_its_blob_and_so_does_the_step_that_takes_it(
         self, store: Store, worker: str
     ) -> None:
-        """It is one blob in two places."""
+        """A sent event keeps its blob, and a missing blob raises `BlobGone`."""
         lease = await run_job(store)
         await reserve(store, lease, "event")
         with pytest.raises(BlobGone):
@@ -103,7 +103,10 @@ class LargeStepConformance(Conformance):
     async def test_the_same_large_event_under_its_key_is_one(
         self, store: Store, worker: str
     ) -> None:
-        """Whoever repeats it has written it to a blob of its own, which nobody needs."""
+        """Repeating an event with its key keeps the first blob; the second blob is removed.
+
+        Different content under the same key raises `KeyReused`.
+        """
         lease = await run_job(store)
         for name in ("first", "second", "other"):
             await reserve(store, lease, f"jobs/{lease.job_id}/{name}")
@@ -120,7 +123,7 @@ class LargeStepConformance(Conformance):
         assert await unneeded(store) == [f"jobs/{job}/other", f"jobs/{job}/second"]
 
     async def test_a_fork_has_copies_of_its_own(self, store: Store, worker: str) -> None:
-        """Of results of steps, and of events they have taken."""
+        """A fork refers to copies of the blobs of its steps and of the events they consumed."""
         lease = await run_job(store)
         source, fork = lease.job_id, new_job(forked_from=lease.job_id)
         for name in ("step", "event"):
@@ -135,7 +138,7 @@ class LargeStepConformance(Conformance):
         steps = (new_step(0, result=of_job(source, "step")), taken, new_step(2))
         await store.workers.report(lease, Report(steps=steps), NOW)
 
-        with pytest.raises(Conflict):  # one of them would still be the other job's
+        with pytest.raises(Conflict):  # one of them would still belong to the source
             copies = {of_job(source, "step"): of_job(fork.id, "step")}
             await store.jobs.fork(source, 2, fork, NOW, copies)
         copies[of_job(source, "event")] = of_job(fork.id, "event")
@@ -153,7 +156,7 @@ class LargeStepConformance(Conformance):
         assert await unneeded(store) == [f"jobs/{source}/event", f"jobs/{source}/step"]
 
     async def test_a_job_takes_so_many_events_and_no_more(self, store: Store, worker: str) -> None:
-        """Whoever repeats one of them is answered all the same."""
+        """A job at its event limit rejects new events but still accepts a repeated one."""
         lease = await run_job(store)
         job = lease.job_id
         for number, name in enumerate(("go", "stop", "go")):

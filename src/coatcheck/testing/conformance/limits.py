@@ -1,4 +1,4 @@
-"""Turns and limits: whom a claim serves, and what it leaves although there is room."""
+"""Conformance tests for fairness and limits: which jobs a claim returns and which it skips."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ async def take(
     now: int = NOW,
     versions: dict[str, str] | None = None,
 ) -> list[Claim]:
-    """Claim jobs of kind mail (and chart) under limits."""
+    """Claim jobs of the kinds mail and chart under limits."""
     kinds = ("chart", "mail")
     return (await store.workers.claim(worker, kinds, limit, now, limits, versions or {})).claims
 
 
 async def end_all(store: Store, claims: list[Claim], outcome: Outcome | None = None) -> None:
-    """End what was claimed."""
+    """Settle all claims."""
     ended = [Settlement(claim.lease, outcome or Succeeded("1")) for claim in claims]
     assert all(await store.workers.settle(ended, NOW))
 
 
 def tenants(claims: list[Claim]) -> list[str]:
-    """Return whose jobs were claimed, in order."""
+    """Return the tenant of each claim, in order."""
     return [claim.lease.tenant for claim in claims]
 
 
 class LimitConformance(Conformance):
-    """`claim` with limits and tenants, `limit_queue` and `stands`."""
+    """Tests for `claim` with limits and tenants, `limit_queue` and `get_limit_usage`."""
 
     # --- tenants
 
     async def test_tenants_take_turns(self, store: Store, worker: str) -> None:
-        """A thousand jobs of one do not hold up the two of another."""
+        """A thousand jobs of one tenant do not delay two jobs of another."""
         big = [new_job(tenant="big") for _ in range(1_000)]
         await store.jobs.submit_batch(big, NOW)
         await store.jobs.submit_batch([new_job(tenant="small") for _ in range(2)], NOW)
@@ -72,7 +72,7 @@ class LimitConformance(Conformance):
     async def test_a_claim_goes_on_where_the_last_one_ended(
         self, store: Store, worker: str
     ) -> None:
-        """Also where it asks for one job at a time, with more tenants than slots."""
+        """Turns continue across claims, even with more tenants than slots."""
         names = [f"tenant-{number:03d}" for number in range(200)]
         await store.jobs.submit_batch(
             [new_job(tenant=name) for name in names for _ in range(3)], NOW
@@ -84,13 +84,13 @@ class LimitConformance(Conformance):
         assert served == names * 3
 
     async def test_priority_comes_before_turns(self, store: Store, worker: str) -> None:
-        """What is urgent is urgent for all."""
+        """Jobs of a higher priority come first, whichever tenant's turn it is."""
         await store.jobs.submit_batch([new_job(tenant="a"), new_job(tenant="b")], NOW)
         await store.jobs.submit_batch([new_job(tenant="b", priority=5) for _ in range(3)], NOW)
         assert tenants(await take(store, {}, 4)) == ["b", "b", "b", "a"]
 
     async def test_each_priority_has_its_own_turns(self, store: Store, worker: str) -> None:
-        """A stream of urgent jobs of one tenant does not decide who is next among the others."""
+        """High-priority jobs of one tenant do not change the turns at a lower priority."""
         await store.jobs.submit_batch(
             [new_job(tenant=name) for name in "abc" for _ in range(2)], NOW
         )
@@ -103,7 +103,7 @@ class LimitConformance(Conformance):
     async def test_the_default_tenant_takes_turns_as_any_other(
         self, store: Store, worker: str
     ) -> None:
-        """At each priority, whether it was alone before or not."""
+        """The default tenant takes turns at each priority, even if it was alone before."""
         await store.jobs.submit_batch([new_job(priority=level) for level in (0, 0, 0, 7)], NOW)
         assert tenants(await take(store, {}, 2)) == [TENANT, TENANT]
         others = [new_job(tenant=name, priority=level) for name in "ax" for level in (0, 7)]
@@ -114,7 +114,7 @@ class LimitConformance(Conformance):
     async def test_who_takes_turns_for_other_kinds_changes_nothing(
         self, store: Store, worker: str
     ) -> None:
-        """Jobs of a kind without limits come by their age beside others that have to wait."""
+        """Jobs of an unlimited kind are claimed by age, even if other kinds are limited."""
         await store.jobs.submit_batch([new_job("chart", tenant="a") for _ in range(3)], NOW)
         await store.queues.limit_queue("gpu", 1)
         jobs = [new_job() for _ in range(6)]
@@ -132,7 +132,7 @@ class LimitConformance(Conformance):
     # --- how many at once
 
     async def test_no_more_of_a_kind_than_its_limit(self, store: Store, worker: str) -> None:
-        """Whoever claims; other kinds go on."""
+        """A kind's limit applies across workers and does not affect other kinds."""
         await store.workers.register_worker(worker_info(OTHER_WORKER))
         await store.jobs.submit_batch([new_job() for _ in range(5)], NOW)
         chart = new_job("chart")
@@ -146,7 +146,7 @@ class LimitConformance(Conformance):
         assert len(await take(store, limits)) == 2
 
     async def test_no_more_of_a_key_than_its_limit(self, store: Store, worker: str) -> None:
-        """Each key of each tenant for itself; jobs without a key are not held."""
+        """A limit by key applies to each key of each tenant; jobs without a key are not limited."""
         jobs = [new_job(limit_key=key) for key in ("a", "a", "b", None, None)]
         others = [new_job(limit_key="a", tenant="umbrella"), new_job(limit_key="a", queue="slow")]
         await store.jobs.submit_batch([*jobs, *others], NOW)
@@ -162,7 +162,7 @@ class LimitConformance(Conformance):
         assert {second.lease.job_id, third.lease.job_id} == {jobs[1].id, others[1].id}
 
     async def test_keys_take_turns(self, store: Store, worker: str) -> None:
-        """None of 200 keys waits for the many jobs of another."""
+        """None of 200 limit keys waits for the backlog of another."""
         keys = [f"key-{number:03d}" for number in range(200)]
         jobs = [new_job(limit_key=key) for key in keys for _ in range(2)]
         key_of = {job.id: job.limit_key for job in jobs}
@@ -179,7 +179,7 @@ class LimitConformance(Conformance):
     async def test_a_full_lane_does_not_hold_up_what_comes_after_it(
         self, store: Store, worker: str
     ) -> None:
-        """Not even where it is more urgent."""
+        """Jobs behind a full lane are claimed, even if the full lane has a higher priority."""
         await store.jobs.submit_batch([new_job(priority=9) for _ in range(3)], NOW)
         [running] = await take(store, ONE)
         low = new_job("chart", priority=-9)
@@ -197,19 +197,19 @@ class LimitConformance(Conformance):
     async def test_whoever_was_refused_is_woken_when_there_is_room(
         self, store: Store, worker: str, outcome: Outcome
     ) -> None:
-        """However the job that was in the way stopped running."""
+        """A running job that stops for any reason wakes the workers that its limit held back."""
         await store.jobs.submit_batch([new_job(), new_job()], NOW)
         [running] = await take(store, ONE)
         signal = store.subscribe(Topic.WORK)
         while await signal.wait(NOT_YET):
-            continue  # what the submits have told
+            continue  # drain the signals of the submits
         await settle(store, running.lease, outcome)
         assert await signal.wait(10)
         signal.close()
         assert len(await take(store, ONE)) == 1
 
     async def test_a_head_start_lets_younger_jobs_go_first(self, store: Store, worker: str) -> None:
-        """But not before those that have waited longer than that, in whichever tenant's turn."""
+        """An age boost lets a queue's jobs overtake older ones, but only up to that age gap."""
         ages = {"cold": 0, "cold too": 60_000, "warm": 50_000, "warm late": 70_000}
         jobs = {
             name: new_job(created_at=NOW + ms, queue=name.split()[0]) for name, ms in ages.items()
@@ -225,7 +225,7 @@ class LimitConformance(Conformance):
         assert served == [jobs[name].id for name in order]
 
     async def test_a_lost_worker_leaves_room(self, store: Store, worker: str) -> None:
-        """What it held does not count any more."""
+        """Jobs of a lost worker no longer count towards a limit."""
         await store.workers.register_worker(worker_info(OTHER_WORKER))
         await store.jobs.submit_batch([new_job(), new_job()], NOW)
         assert len(await take(store, ONE)) == 1
@@ -234,7 +234,7 @@ class LimitConformance(Conformance):
         assert await take(store, ONE, worker=OTHER_WORKER) == []
 
     async def test_a_limit_counts_what_began_before_it(self, store: Store, worker: str) -> None:
-        """A kind that gets a limit while its jobs run."""
+        """Jobs that were running when their kind got a limit count towards it."""
         await store.jobs.submit_batch([new_job() for _ in range(3)], NOW)
         running = await take(store, {}, 2)
         assert await take(store, {"mail": Limit(2)}) == []
@@ -244,7 +244,7 @@ class LimitConformance(Conformance):
     async def test_limits_are_exact_under_concurrent_claims(
         self, store: Store, worker: str
     ) -> None:
-        """Many claims at once never start more than fit, and in the end all is done."""
+        """Concurrent claims never exceed the limits, and all jobs finish."""
         workers = [f"crowd-{number}" for number in range(6)]
         for name in workers:
             await store.workers.register_worker(worker_info(name))
@@ -263,7 +263,7 @@ class LimitConformance(Conformance):
                 assert running["chart", None] <= 3
                 assert all(running["mail", f"k{number}"] <= 2 for number in range(4))
                 await asyncio.sleep(0)
-                # They count less before they are settled: others may take their place at once.
+                # Subtract before settling, because other claims can use the freed slots at once.
                 running.subtract(key_of[claim.lease.job_id] for claim in claims)
                 await end_all(store, claims)
                 done.update(claim.lease.job_id for claim in claims)
@@ -274,7 +274,7 @@ class LimitConformance(Conformance):
     # --- queues
 
     async def test_no_more_of_a_queue_than_its_limit(self, store: Store, worker: str) -> None:
-        """Of all kinds and tenants together; it can be changed and dropped while jobs run."""
+        """A queue's limit covers all kinds and tenants, and can change while jobs run."""
         await store.jobs.submit_batch(
             [
                 new_job(kind, queue="gpu", tenant=name)
@@ -295,7 +295,7 @@ class LimitConformance(Conformance):
         assert len(await take(store, {})) == 2
 
     async def test_a_queues_limit_counts_what_runs_already(self, store: Store, worker: str) -> None:
-        """Nothing more starts until there is room."""
+        """Jobs that already run count towards a new queue limit."""
         await store.jobs.submit_batch([new_job() for _ in range(4)], NOW)
         running = await take(store, {}, 3)
         await store.queues.limit_queue("default", 2)
@@ -306,7 +306,7 @@ class LimitConformance(Conformance):
         assert len(await take(store, {})) == 1
 
     async def test_a_queue_tells_its_limit(self, store: Store) -> None:
-        """Also while it is empty."""
+        """A queue with a limit is listed with it, even if the queue is empty."""
         await store.queues.limit_queue("gpu", 3)
         await store.queues.pause_queue("gpu", True, NOW)
         assert await store.queues.list_queues() == [QueueStatus("gpu", True, 0, 0, 0, None, 3)]
@@ -319,21 +319,21 @@ class LimitConformance(Conformance):
     async def test_room_in_a_queue_is_told_of_by_what_ran_before_its_limit(
         self, store: Store, worker: str, outcome: Outcome
     ) -> None:
-        """It counts for the limit as well."""
+        """A job that started before its queue got a limit wakes the workers when it stops."""
         await store.jobs.submit_batch([new_job(queue="gpu") for _ in range(2)], NOW)
         [running] = await take(store, {}, 1)
         await store.queues.limit_queue("gpu", 1)
         assert await take(store, {}) == []
         signal = store.subscribe(Topic.WORK)
         while await signal.wait(NOT_YET):
-            continue  # what came before
+            continue  # drain earlier signals
         await settle(store, running.lease, outcome)
         assert await signal.wait(10)
         signal.close()
         assert len(await take(store, {})) == 1
 
     async def test_a_new_limit_of_a_queue_wakes_workers(self, store: Store) -> None:
-        """There may be room that was not there before."""
+        """A changed queue limit wakes the workers, because more jobs may fit."""
         signal = store.subscribe(Topic.WORK)
         await store.queues.limit_queue("gpu", 5)
         assert await signal.wait(10)
@@ -342,7 +342,7 @@ class LimitConformance(Conformance):
     # --- rates
 
     async def test_a_rate_spaces_starts(self, store: Store, worker: str) -> None:
-        """Ten a minute are one every six seconds, and the worker is told when to come back."""
+        """A rate of 10 per minute starts a job every 6 seconds; `next_due` is the next start."""
         limits = {"mail": Limit(rate=read_rate("10/m", "rate"))}
         await store.jobs.submit_batch([new_job() for _ in range(4)], NOW)
         first = await store.workers.claim(worker, ["mail"], 10, NOW, limits)
@@ -356,7 +356,7 @@ class LimitConformance(Conformance):
         )
 
     async def test_a_fast_rate_lets_a_few_start_together(self, store: Store, worker: str) -> None:
-        """What a tenth of a second allows, and no more than that after a long rest."""
+        """A fast rate allows a burst of a tenth of a second, even after a long pause."""
         limits = {"mail": Limit(rate=read_rate("100/s", "rate"))}
         await store.jobs.submit_batch([new_job() for _ in range(100)], NOW)
         counts = [len(await take(store, limits, now=NOW + ms)) for ms in (0, 0, 10, 55, 5_000)]
@@ -365,7 +365,7 @@ class LimitConformance(Conformance):
     async def test_a_rate_holds_over_all_workers_and_does_not_hold_other_kinds(
         self, store: Store, worker: str
     ) -> None:
-        """It is kept in the store."""
+        """A rate applies across workers, and does not delay other kinds."""
         await store.workers.register_worker(worker_info(OTHER_WORKER))
         limits = {"mail": Limit(rate=read_rate("1/h", "rate"))}
         await store.jobs.submit_batch([new_job(), new_job(), new_job("chart")], NOW)
@@ -376,14 +376,14 @@ class LimitConformance(Conformance):
     async def test_a_kind_that_waits_for_its_rate_names_a_time_only_while_it_has_jobs(
         self, store: Store, worker: str
     ) -> None:
-        """An idle worker sleeps."""
+        """`next_due` is None if the kind has no queued jobs, so an idle worker sleeps."""
         limits = {"mail": Limit(rate=read_rate("1/h", "rate"))}
         await store.jobs.submit(new_job(), NOW)
         await store.workers.claim(worker, ["mail"], 10, NOW, limits)
         assert (await store.workers.claim(worker, ["mail"], 10, NOW + 1, limits)).next_due is None
 
     async def test_how_a_limit_stands(self, store: Store, worker: str) -> None:
-        """For those who ask why a job waits."""
+        """The usage of a limit shows the running jobs and the next start that its rate allows."""
         rate = read_rate("1/s", "rate")
         await store.jobs.submit_batch([new_job(limit_key=key) for key in "aab"], NOW)
         limits = {"mail": Limit(2, by_key=True)}

@@ -1,4 +1,4 @@
-"""The outbox of webhooks: what is left there is one with the transition it tells of."""
+"""Conformance tests for the webhook outbox: a delivery commits together with its transition."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from coatcheck.testing.conformance.webhooks import (
 
 @pytest.mark.usefixtures("worker")
 class OutboxConformance(Conformance):
-    """What transitions leave in the outbox."""
+    """Tests for the deliveries that transitions create."""
 
     async def test_nobody_is_told_where_nobody_listens(self, store: Store) -> None:
-        """Without endpoints there are no deliveries."""
+        """A transition creates no deliveries if there are no endpoints."""
         job_id = await ended_job(store)
         assert await of_job(store, job_id) == []
         assert await store.webhooks.list_delivery_lanes() == []
 
     async def test_a_delivery_says_what_the_log_says(self, store: Store) -> None:
-        """It carries the event's number, time and data, and is due at once."""
+        """A delivery has the number, time and data of its event and is due immediately."""
         endpoint = await put(store)
         job_id = await ended_job(store)
         last = (await store.jobs.list_events(TENANT, job_id, 0, 100))[-1]
@@ -63,7 +63,7 @@ class OutboxConformance(Conformance):
         ]
 
     async def test_every_new_state_is_told(self, store: Store) -> None:
-        """Whatever brings a job there; that it begins as queued and is asked to stop is not."""
+        """Each transition creates a delivery, except the initial `queued` and a cancel request."""
         await put(store, events=EVERYTHING)
         lease = await run_job(store)
         await settle(store, lease, Released(0))
@@ -87,7 +87,7 @@ class OutboxConformance(Conformance):
         assert await told(store, lease.job_id) == [f"job.{state}" for state in expected]
 
     async def test_what_needs_no_lease_is_told_too(self, store: Store, worker: str) -> None:
-        """Lost workers, passed deadlines, cancels of queued jobs and of children."""
+        """Lost workers, passed deadlines and cancelled queued jobs create deliveries."""
         await put(store, events=EVERYTHING)
         lost, dead = await run_job(store), new_job()
         dead = dead._replace(terms=dead.terms._replace(deadline_at=NOW + 1))
@@ -99,7 +99,7 @@ class OutboxConformance(Conformance):
         assert await told(store, dead.id) == ["job.failed"]
 
     async def test_many_that_are_settled_at_once_are_all_told_of(self, store: Store) -> None:
-        """In one batch, with different ends, and with last words."""
+        """Jobs settled in one call each create deliveries, whatever their outcomes and reports."""
         await put(store)
         jobs = [new_job() for _ in range(6)]
         await store.jobs.submit_batch(jobs, NOW)
@@ -118,7 +118,7 @@ class OutboxConformance(Conformance):
     async def test_an_endpoint_hears_of_what_it_wants_and_of_its_tenant_alone(
         self, store: Store
     ) -> None:
-        """Neither another tenant's jobs, nor other states, nor anything while it is disabled."""
+        """An enabled endpoint gets only the events that it selects, of its own tenant."""
         wants = await put(store, events="succeeded")
         await put(store, events="failed")
         await put(store, tenant="another")
@@ -128,7 +128,7 @@ class OutboxConformance(Conformance):
         assert delivery.key.endpoint == wants.id
 
     async def test_a_job_brings_its_own_endpoint(self, store: Store) -> None:
-        """It is told of that job and no other, beside the tenant's."""
+        """A job's own endpoint gets that job's events, in addition to the tenant's endpoints."""
         endpoint = await put(store)
         job = called_back("running succeeded")
         lease = await run_job(store, job)
@@ -144,7 +144,7 @@ class OutboxConformance(Conformance):
 
     @pytest.mark.parametrize("count", [2, 250])
     async def test_jobs_of_a_batch_bring_theirs(self, store: Store, count: int) -> None:
-        """However the batch is written."""
+        """Jobs of small and large batches keep their own endpoints."""
         assert count <= BATCH_LIMIT
         jobs = [called_back("cancelled") for _ in range(count)]
         await store.jobs.submit_batch(jobs, NOW)
@@ -152,7 +152,7 @@ class OutboxConformance(Conformance):
         assert await told(store, jobs[-1].id) == ["job.cancelled"]
 
     async def test_a_job_under_a_key_brings_its_own(self, store: Store) -> None:
-        """Also where it is submitted twice, and of two that ask for the key only the first."""
+        """A job submitted twice with one key has its own endpoint once; a rejected job has none."""
         job, loser = called_back("cancelled"), called_back("cancelled")
         once = Idempotency("key", "print", NOW + 1000)
         for _ in range(2):
@@ -162,7 +162,7 @@ class OutboxConformance(Conformance):
         assert await told(store, job.id) == ["job.cancelled"]
 
     async def test_phases_are_told_to_those_who_want_to_hear_of_them(self, store: Store) -> None:
-        """Each of a report, in order, as part of the report; also those of last words."""
+        """Each phase of a report creates a delivery, in order, including the final report's."""
         await put(store)
         job = called_back("phase succeeded")
         lease = await run_job(store, job)
@@ -185,7 +185,7 @@ class OutboxConformance(Conformance):
         ]
 
     async def test_a_sender_is_woken(self, store: Store) -> None:
-        """By whatever leaves something in the outbox."""
+        """Every write that creates a delivery wakes the webhook sender."""
         await put(store, events=EVERYTHING)
         job, other = new_job(), new_job()
         await store.jobs.submit(job, NOW)

@@ -1,4 +1,4 @@
-"""Versions: a job that has begun under one stays with it."""
+"""Conformance tests for versions: a job that has started keeps its version."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from coatcheck.testing.conformance.limits import ONE, take
 
 
 class VersionConformance(Conformance):
-    """`claim` with versions."""
+    """Tests for `claim` with versions."""
 
     async def test_a_job_that_has_begun_stays_with_its_version(
         self, store: Store, worker: str
     ) -> None:
-        """Others begin with whatever version comes first."""
+        """A started job is claimed only by workers of its version; new jobs by any version."""
         await store.jobs.submit_batch([new_job(), new_job()], NOW)
         [begun] = await take(store, {}, 1, versions={"mail": "1"})
         await settle(store, begun.lease, Released())
@@ -39,13 +39,13 @@ class VersionConformance(Conformance):
         assert (await store.jobs.get(TENANT, newer[0].lease.job_id)).version == "2"
 
     async def test_versions_of_a_kind_share_its_limit(self, store: Store, worker: str) -> None:
-        """The limit is the kind's."""
+        """A limit counts the running jobs of all versions of its kind."""
         await store.jobs.submit_batch([new_job() for _ in range(3)], NOW)
         assert len(await take(store, ONE, versions={"mail": "1"})) == 1
         assert await take(store, ONE, versions={"mail": "2"}) == []
 
     async def test_a_job_that_is_resumed_keeps_its_version(self, store: Store, worker: str) -> None:
-        """It goes on with its steps, which are those of that code."""
+        """A resumed job keeps its version, because its steps were recorded by that code."""
         job = new_job()
         await store.jobs.submit(job, NOW)
         [begun] = await take(store, {}, versions={"mail": "1"})
@@ -58,7 +58,7 @@ class VersionConformance(Conformance):
     async def test_a_fork_begins_with_whatever_version_comes_first(
         self, store: Store, worker: str
     ) -> None:
-        """It is how a job is brought over to other code."""
+        """A fork has no version until its first claim, so a job can move to newer code."""
         job, fork = new_job(), new_job()
         await store.jobs.submit(job, NOW)
         [begun] = await take(store, {}, versions={"mail": "1"})

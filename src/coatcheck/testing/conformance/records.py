@@ -1,4 +1,4 @@
-"""Small documents: versions, expiry, order."""
+"""Conformance tests for records: versions, expiry and order."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from coatcheck.testing.conformance.arrange import NOW, Conformance
 
 
 def record(key: str = "logo", value: str = '"v"', **fields: int | str | None) -> Record:
-    """Return a document that has not been written yet."""
+    """Return a record that is not written yet."""
     new = Record("acme", "assets", key, value, version=0, updated_at=NOW)
     return replace(new, **fields)  # type: ignore[arg-type]  # named fields of any of its types
 
 
 class RecordConformance(Conformance):
-    """`put_record`, `get_record`, `list_records` and `delete_record`."""
+    """Tests for `put_record`, `get_record`, `list_records`, `count_records` and `delete_record`."""
 
     async def test_a_document_is_written_and_read(self, store: Store) -> None:
-        """Put it, get it back, with its first version."""
+        """A new record is stored with version 1."""
         written = await store.records.put_record(record(value='{"svg":"größe"}'))
         assert written == record(value='{"svg":"größe"}', version=1)
         assert await store.records.get_record("acme", "assets", "logo", NOW) == written
 
     async def test_every_write_raises_the_version(self, store: Store) -> None:
-        """Whatever version the writer had in hand."""
+        """Each write increments the stored version, whatever version the written record carries."""
         for n in range(1, 4):
             written = await store.records.put_record(
                 record(value=str(n), updated_at=NOW + n, version=77)
@@ -34,7 +34,7 @@ class RecordConformance(Conformance):
             assert await store.records.get_record("acme", "assets", "logo", NOW) == written
 
     async def test_a_document_that_must_not_exist(self, store: Store) -> None:
-        """Version 0: the first to write it wins."""
+        """A write that expects version 0 succeeds only if the record does not exist."""
         assert await store.records.put_record(record(value="1"), expected_version=0) is not None
         assert await store.records.put_record(record(value="2"), expected_version=0) is None
         found = await store.records.get_record("acme", "assets", "logo", NOW)
@@ -42,7 +42,7 @@ class RecordConformance(Conformance):
         assert (found.value, found.version) == ("1", 1)
 
     async def test_a_document_that_must_be_the_one_that_was_read(self, store: Store) -> None:
-        """Somebody else wrote in between: None, and theirs stays."""
+        """A write that expects an outdated version returns None and changes nothing."""
         await store.records.put_record(record(value="1"))
         await store.records.put_record(record(value="2"), expected_version=1)
         for wrong in (1, 3, 0):
@@ -52,12 +52,12 @@ class RecordConformance(Conformance):
         assert (found.value, found.version) == ("2", 2)
 
     async def test_a_version_of_a_document_that_is_not_there(self, store: Store) -> None:
-        """Nothing to write over."""
+        """A write that expects a version of a missing record returns None."""
         assert await store.records.put_record(record(), expected_version=1) is None
         assert await store.records.get_record("acme", "assets", "logo", NOW) is None
 
     async def test_a_collection_is_counted_up_to_a_bound(self, store: Store) -> None:
-        """Without those that have expired, and of one tenant and collection alone."""
+        """Counting stops at the bound and ignores expired records and other collections."""
         for key in "abc":
             await store.records.put_record(record(key=key))
         await store.records.put_record(record(key="d", expires_at=NOW + 10))
@@ -69,7 +69,7 @@ class RecordConformance(Conformance):
         assert await store.records.count_records("acme", "nothing", NOW, 2) == 0
 
     async def test_an_expired_document_counts_as_absent(self, store: Store) -> None:
-        """From the millisecond of its expiry on, for readers and for writers."""
+        """From its expiry on, a record is absent for readers and writers."""
         written = await store.records.put_record(record(expires_at=NOW + 10))
         assert await store.records.get_record("acme", "assets", "logo", NOW + 9) == written
         assert await store.records.get_record("acme", "assets", "logo", NOW + 10) is None
@@ -84,14 +84,14 @@ class RecordConformance(Conformance):
         assert await store.records.get_record("acme", "assets", "logo", NOW + 99) == again
 
     async def test_a_document_that_has_not_expired_is_there(self, store: Store) -> None:
-        """A millisecond before, it cannot be created anew."""
+        """Until its expiry, a record exists and cannot be created again."""
         await store.records.put_record(record(expires_at=NOW + 10))
         early = record(value="2", updated_at=NOW + 9)
         assert await store.records.put_record(early, expected_version=0) is None
         assert await store.records.put_record(early, expected_version=1) is not None
 
     async def test_a_document_is_deleted(self, store: Store) -> None:
-        """And can be made again."""
+        """A deleted record is absent and can be created again."""
         await store.records.put_record(record())
         assert await store.records.delete_record("acme", "assets", "logo") is True
         assert await store.records.get_record("acme", "assets", "logo", NOW) is None
@@ -99,7 +99,7 @@ class RecordConformance(Conformance):
         assert await store.records.put_record(record(), expected_version=0) is not None
 
     async def test_a_collection_is_listed_by_key_and_in_pages(self, store: Store) -> None:
-        """`after` is the last key already seen."""
+        """Records are sorted by key, and `after` continues behind the last key of a page."""
         keys = [f"key-{n:03}" for n in range(25)]
         for key in reversed(keys):
             await store.records.put_record(record(key))
@@ -112,7 +112,7 @@ class RecordConformance(Conformance):
         assert seen == keys
 
     async def test_a_page_is_full_even_when_some_have_expired(self, store: Store) -> None:
-        """What has expired does not count against the limit."""
+        """Expired records do not count towards the limit of a page."""
         for n in range(10):
             await store.records.put_record(
                 record(f"key-{n}", expires_at=NOW + 1 if n % 2 else None)
@@ -121,7 +121,7 @@ class RecordConformance(Conformance):
         assert [one.key for one in found] == ["key-0", "key-2", "key-4", "key-6"]
 
     async def test_a_collection_is_counted_and_skipped_into(self, store: Store) -> None:
-        """What has expired is neither counted nor skipped."""
+        """Expired records are neither counted nor skipped by `offset`."""
         for n in range(10):
             await store.records.put_record(
                 record(f"key-{n}", expires_at=NOW + 1 if n % 2 else None)
@@ -139,7 +139,7 @@ class RecordConformance(Conformance):
         assert await store.records.list_records("acme", "assets", NOW + 5, limit=2, offset=5) == []
 
     async def test_tenants_and_collections_are_apart(self, store: Store) -> None:
-        """The same key may stand in each of them."""
+        """The same key can exist in several tenants and collections independently."""
         places = [("acme", "assets"), ("acme", "cache"), ("umbrella", "assets")]
         for tenant, collection in places:
             value = f'"{tenant}/{collection}"'

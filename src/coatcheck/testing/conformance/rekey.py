@@ -1,4 +1,4 @@
-"""Sealing anew: texts are found in order, and written over nothing but what was read."""
+"""Conformance tests for rekeying: texts are listed in order and replaced only if unchanged."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ ALL, NONE = "", "\x01 this is nowhere"
 
 
 class RekeyConformance(Conformance):
-    """`places`, `texts`, `replace_texts`, `blobs_after`, `has_blob`."""
+    """Tests for `columns`, `find_texts`, `replace_texts`, `list_blobs` and `has_blob`."""
 
     async def test_texts_are_read_in_slices_and_replaced(self, store: Store) -> None:
-        """What has changed since it was read stays."""
+        """Texts are read in pages, and a text that has changed since the read is not replaced."""
         for key in ("a", "b", "c"):
             await store.records.put_record(Record(TENANT, "words", key, f'"{key}"', 0, NOW))
         [place] = [each for each in store.rekey.columns if each.table == "records"]
@@ -39,7 +39,7 @@ class RekeyConformance(Conformance):
         assert await store.rekey.find_texts(place, found[1].text, NONE, None, 9) == [now[1]]
 
     async def test_every_place_can_be_looked_at(self, store: Store) -> None:
-        """Also from behind a key."""
+        """Every encrypted column can be listed from the start and after a key."""
         for place in store.rekey.columns:
             numbers = {"seq", "number"}
             after = tuple(0 if column in numbers else "x" for column in place.key)
@@ -50,7 +50,7 @@ class RekeyConformance(Conformance):
     async def test_blobs_are_listed_but_for_those_that_are_being_removed(
         self, store: Store
     ) -> None:
-        """An upload's is still there when a job has taken it over."""
+        """Blobs being removed are not listed; a blob that a job took over is still found."""
         blobs = [BlobName(TENANT, job, f"{job}/{key}") for job in ("a", "b") for key in "xy"]
         for blob in (*blobs, BlobName(TENANT, NOBODY, "upload")):
             await store.files.reserve_blob(blob, LATER)

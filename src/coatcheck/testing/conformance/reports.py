@@ -1,4 +1,4 @@
-"""What a running job says of itself."""
+"""Conformance tests for the reports of running jobs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from coatcheck.testing.conformance.arrange import (
 
 
 class ReportConformance(Conformance):
-    """`report`."""
+    """Tests for `report`."""
 
     async def test_progress_is_shown_and_logged(self, store: Store, worker: str) -> None:
-        """A watcher sees how far the job has come, and how it got there."""
+        """Reported progress is stored with the job and in its event log."""
         lease = await run_job(store)
         assert (
             await store.workers.report(lease, Report(Progress(3, 10, "sending")), NOW + 1) is True
@@ -37,7 +37,7 @@ class ReportConformance(Conformance):
         assert json.loads(event.data) == {"done": 3, "total": 10, "message": "sending"}
 
     async def test_it_may_be_called_on_any_loop(self, store: Store, worker: str) -> None:
-        """A handler's loop is not the one that the store was opened on."""
+        """A report may come from another event loop than the one the store was opened on."""
         lease = await run_job(store)
         stale = lease._replace(fence=lease.fence - 1)
 
@@ -55,10 +55,10 @@ class ReportConformance(Conformance):
         log = await store.jobs.list_events(TENANT, lease.job_id, 2, 100)
         told = [json.loads(event.data)["done"] for event in log]
         assert told[:20] == list(range(20))
-        assert sorted(told[20:]) == list(range(20))  # who comes first at once is not promised
+        assert sorted(told[20:]) == list(range(20))  # concurrent reports have no order
 
     async def test_what_is_none_stays_as_it_is(self, store: Store, worker: str) -> None:
-        """Progress, phase and log can be told apart and in any order."""
+        """A report leaves the progress or phase that it does not set unchanged."""
         lease = await run_job(store)
         await store.workers.report(lease, Report(phase="loading"), NOW)
         assert (await job_of(store, lease)).phase == "loading"
@@ -70,7 +70,7 @@ class ReportConformance(Conformance):
         assert (job.phase, job.progress) == ("working", Progress(0.5))
 
     async def test_a_phase_is_logged_like_progress(self, store: Store, worker: str) -> None:
-        """Alone or beside progress: whoever follows the log sees it."""
+        """A phase is written to the event log as progress, with or without other progress."""
         lease = await run_job(store)
         await store.workers.report(lease, Report(phase="loading"), NOW)
         await store.workers.report(lease, Report(Progress(1, 2, "half"), "working"), NOW)
@@ -82,14 +82,14 @@ class ReportConformance(Conformance):
         ]
 
     async def test_an_empty_report_changes_nothing(self, store: Store, worker: str) -> None:
-        """Nothing said, nothing written."""
+        """An empty report succeeds and writes nothing."""
         lease = await run_job(store)
         before = await job_of(store, lease)
         assert await store.workers.report(lease, Report(), NOW) is True
         assert await job_of(store, lease) == before
 
     async def test_log_entries_keep_their_order(self, store: Store, worker: str) -> None:
-        """Entries of one report are numbered as they were given, after all that came before."""
+        """Log entries are numbered in the order given, across reports."""
         lease = await run_job(store)
         entries = tuple(NewJobEvent(EventType.LOG, f'{{"message":"{n}"}}') for n in range(4))
         await store.workers.report(lease, Report(events=entries[:3]), NOW + 1)
@@ -101,7 +101,7 @@ class ReportConformance(Conformance):
         assert [event.at for event in log] == [NOW + 1] * 3 + [NOW + 2]
 
     async def test_one_report_may_say_everything(self, store: Store, worker: str) -> None:
-        """All of it is written, and the job knows its last event."""
+        """One report can carry progress, a phase and log entries."""
         lease = await run_job(store)
         entry = NewJobEvent(EventType.LOG, '{"message":"hi"}')
         await store.workers.report(lease, Report(Progress(1, 2), "working", (entry,)), NOW)
@@ -111,7 +111,7 @@ class ReportConformance(Conformance):
         assert {event.type for event in log} == {EventType.LOG, EventType.PROGRESS}
 
     async def test_a_stale_report_changes_nothing(self, store: Store, worker: str) -> None:
-        """Somebody else holds the job: False, and counted."""
+        """A report with a stale lease returns False, changes nothing and is counted."""
         stale = await run_job(store)
         await settle(store, stale, Released(), NOW)
         current = await reclaim(store, stale.job_id)
@@ -127,7 +127,7 @@ class ReportConformance(Conformance):
         assert (await store.maintenance.read_counters())["stale_writes"] == 1
 
     async def test_a_job_that_has_ended_says_nothing_more(self, store: Store, worker: str) -> None:
-        """A report that comes after the end is refused: the end stays the last entry."""
+        """A report after the job has finished is rejected, so the last event is the final state."""
         lease = await run_job(store)
         await settle(store, lease, Succeeded("1"), NOW)
         before = await job_of(store, lease)
@@ -135,7 +135,7 @@ class ReportConformance(Conformance):
         assert await job_of(store, lease) == before
 
     async def test_the_next_attempt_begins_afresh(self, store: Store, worker: str) -> None:
-        """Progress and phase belong to an attempt; the log belongs to the job."""
+        """Progress and phase are reset for the next attempt; the event log is kept."""
         lease = await run_job(store)
         await store.workers.report(lease, Report(Progress(9, 10), "working"), NOW)
         await settle(store, lease, Errored(BOOM, retry_after_ms=0), NOW)
@@ -144,7 +144,7 @@ class ReportConformance(Conformance):
         assert len(await store.jobs.list_events(TENANT, lease.job_id, 0, 100)) == 4
 
     async def test_the_last_progress_is_kept_at_the_end(self, store: Store, worker: str) -> None:
-        """It shows how far the job came."""
+        """A finished job keeps its last progress."""
         lease = await run_job(store)
         await store.workers.report(lease, Report(Progress(10, 10)), NOW)
         await settle(store, lease, Succeeded("1"), NOW)
@@ -153,7 +153,7 @@ class ReportConformance(Conformance):
     async def test_reports_of_one_job_at_the_same_time_are_all_kept(
         self, store: Store, worker: str
     ) -> None:
-        """None of them is lost to another, and the last word wins."""
+        """Concurrent reports for one job are all recorded, and the last progress is stored."""
         lease = await run_job(store)
         said = [
             Report(Progress(n, 20), None, (NewJobEvent(EventType.LOG, f'{{"message":"{n}"}}'),))

@@ -1,4 +1,4 @@
-"""Jobs that go on after their end, and jobs that begin where another one was."""
+"""Conformance tests for resuming finished jobs and for forking jobs."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from coatcheck.testing.conformance.arrange import (
 
 
 class ResumeConformance(Conformance):
-    """`resume`."""
+    """Tests for `resume`."""
 
     async def test_the_answer_is_how_it_was_left_however_soon_it_goes_on(
         self, store: Store, worker: str
     ) -> None:
-        """Whoever resumes a job is told so, though it may have ended again by then."""
+        """`resume` returns the job as queued, even if it is claimed and finished meanwhile."""
         leases = [await run_job(store) for _ in range(20)]
         for lease in leases:
             await settle(store, lease, GaveUp(BOOM))
@@ -53,7 +53,7 @@ class ResumeConformance(Conformance):
     async def test_a_job_goes_on_with_its_steps_and_all_its_attempts(
         self, store: Store, worker: str, outcome: Outcome
     ) -> None:
-        """It is as if it were new, but for what it has done."""
+        """A resumed job keeps its steps and gets all of its attempts again."""
         lease = await run_job(store, new_job(terms=Terms(max_attempts=2)))
         await store.workers.report(lease, Report(steps=(new_step(),)), NOW)
         await settle(store, lease, Errored(BOOM, 0))
@@ -70,7 +70,7 @@ class ResumeConformance(Conformance):
         assert (await job_of(store, lease)).state is State.FAILED
 
     async def test_it_may_succeed_after_all(self, store: Store, worker: str) -> None:
-        """With a result, and a retention that counts from then."""
+        """A resumed job can succeed, and its retention counts from its new end."""
         lease = await run_job(store, new_job(terms=Terms(keep_succeeded_ms=10, keep_failed_ms=10)))
         await settle(store, lease, GaveUp(BOOM))
         await store.jobs.resume(TENANT, lease.job_id, NOW + 5)
@@ -87,7 +87,7 @@ class ResumeConformance(Conformance):
         assert states == ["queued", "running", "failed", "queued", "running", "succeeded"]
 
     async def test_a_request_to_stop_is_over(self, store: Store, worker: str) -> None:
-        """The next attempt is not cancelled by what cancelled the last."""
+        """Resuming a cancelled job clears its cancel request."""
         lease = await run_job(store)
         await store.jobs.cancel(TENANT, lease.job_id, NOW)
         await settle(store, lease, Cancelled())
@@ -100,7 +100,7 @@ class ResumeConformance(Conformance):
         assert (await job_of(store, lease)).state is State.QUEUED
 
     async def test_a_deadline_that_has_passed_is_dropped(self, store: Store, worker: str) -> None:
-        """One that is still to come stays."""
+        """Resuming drops a deadline that has passed and keeps one in the future."""
         terms = Terms(deadline_at=NOW + 50)
         for now, deadline in ((NOW + 49, NOW + 50), (NOW + 50, None)):
             lease = await run_job(store, new_job(terms=terms))
@@ -112,7 +112,7 @@ class ResumeConformance(Conformance):
             assert again.terms.deadline_at == deadline
 
     async def test_an_expired_job_can_be_resumed(self, store: Store, worker: str) -> None:
-        """Also one that was never tried."""
+        """A job that expired before its first attempt can be resumed."""
         job = new_job(terms=Terms(deadline_at=NOW + 5))
         await store.jobs.submit(job, NOW)
         await store.maintenance.sweep(NOW + 5)
@@ -120,7 +120,7 @@ class ResumeConformance(Conformance):
         await reclaim(store, job.id, now=NOW + 6)
 
     async def test_any_other_is_left_as_it_is(self, store: Store, worker: str) -> None:
-        """Queued, running, waiting or succeeded."""
+        """Resuming a queued, running, waiting or succeeded job changes nothing."""
         lease = await run_job(store)
         before = await job_of(store, lease)
         assert await store.jobs.resume(TENANT, lease.job_id, NOW + 1) == before
@@ -135,7 +135,7 @@ class ResumeConformance(Conformance):
         assert (await store.jobs.resume(TENANT, new.id, NOW)).last_event == 1
 
     async def test_the_lease_of_before_writes_nothing(self, store: Store, worker: str) -> None:
-        """Not while the job is queued again, and not while another holds it."""
+        """A lease from before the resume is stale, while the job is queued and once reclaimed."""
         lease = await run_job(store)
         await settle(store, lease, GaveUp(BOOM))
         await store.jobs.resume(TENANT, lease.job_id, NOW)
@@ -145,7 +145,7 @@ class ResumeConformance(Conformance):
         assert (await job_of(store, again)).state is State.RUNNING
 
     async def test_a_job_that_is_not_there_is_not_resumed(self, store: Store) -> None:
-        """Unknown, somebody else's, or gone."""
+        """Resuming an unknown job, another tenant's job or a deleted job raises an error."""
         job = new_job(tenant="acme", terms=Terms(keep_failed_ms=1))
         await store.jobs.submit(job, NOW)
         await store.jobs.cancel("acme", job.id, NOW)
@@ -158,12 +158,12 @@ class ResumeConformance(Conformance):
 
 
 class ForkConformance(Conformance):
-    """`fork` and `input_of`."""
+    """Tests for `fork` and `get_input`."""
 
     async def test_a_fork_begins_with_the_steps_before_a_number(
         self, store: Store, worker: str
     ) -> None:
-        """Those that are done: what waited or failed for good is done anew."""
+        """A fork copies the steps before a number, except waiting ones and uncaught failures."""
         lease = await run_job(store)
         steps = (
             new_step(0, "a"),
@@ -182,7 +182,7 @@ class ForkConformance(Conformance):
         assert (await store.jobs.get(TENANT, fork.id)).forked_from == lease.job_id
 
     async def test_its_first_claim_looks_like_a_second(self, store: Store, worker: str) -> None:
-        """A handler reads its history only where there can be one: from the second fence on."""
+        """A fork's first claim has fence 2, because handlers load steps only from fence 2 on."""
         lease = await run_job(store)
         fork = new_job(
             input='"other"',
@@ -198,7 +198,7 @@ class ForkConformance(Conformance):
         assert (claimed.lease.fence, claimed.attempt, claimed.input) == (2, 1, '"other"')
 
     async def test_the_same_id_again_is_left_alone(self, store: Store, worker: str) -> None:
-        """A fork whose answer never came is asked for again."""
+        """Repeating a fork with the same id changes nothing."""
         lease = await run_job(store)
         await store.workers.report(lease, Report(steps=(new_step(0), new_step(1))), NOW)
         fork = new_job(forked_from=lease.job_id)
@@ -210,7 +210,7 @@ class ForkConformance(Conformance):
         assert await store.jobs.get_input(TENANT, fork.id) == fork.input
 
     async def test_the_source_may_have_ended_or_be_gone(self, store: Store, worker: str) -> None:
-        """What there is of it is copied."""
+        """A fork copies the steps of a finished job, and none of a deleted one."""
         lease = await run_job(store)
         await store.workers.report(lease, Report(steps=(new_step(0),)), NOW)
         await settle(store, lease, Succeeded("1"))
@@ -222,7 +222,7 @@ class ForkConformance(Conformance):
         assert await store.jobs.list_steps(TENANT, late.id) == []
 
     async def test_a_fork_takes_no_steps_of_another_tenant(self, store: Store, worker: str) -> None:
-        """Who knows an id knows nothing yet."""
+        """A fork copies no steps from another tenant's job."""
         lease = await run_job(store, new_job(tenant="acme"))
         await store.workers.report(lease, Report(steps=(new_step(0),)), NOW)
         fork = new_job(tenant="umbrella")
@@ -232,7 +232,7 @@ class ForkConformance(Conformance):
     async def test_events_that_its_steps_have_taken_come_along(
         self, store: Store, worker: str
     ) -> None:
-        """So that the next one sent to the fork is the next one it waits for."""
+        """A fork copies the events that its steps consumed, so later event numbers continue."""
         lease = await run_job(store)
         for data in ("1", "2", "3"):
             await store.jobs.send_event(TENANT, lease.job_id, "go", data, NOW)
@@ -254,7 +254,7 @@ class ForkConformance(Conformance):
             assert found[-1].data == '"new"'
 
     async def test_the_input_of_a_job_can_be_read(self, store: Store, worker: str) -> None:
-        """By its id or its public id, as it was handed in."""
+        """An input is returned by job id or public id, exactly as submitted."""
         job = new_job(input='{"n": 1.50}', public_id="r_42")
         await store.jobs.submit(job, NOW)
         for job_id in (job.id, "r_42"):

@@ -1,4 +1,4 @@
-"""Schedules: compare-and-set on their revision, and a tick that becomes one job."""
+"""Conformance tests for schedules: compare-and-set by revision, and one job per tick."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def new_schedule(name: str = "nightly", **fields: Any) -> Schedule:
 
 
 async def put(store: Store, name: str = "nightly", **fields: Any) -> Schedule:
-    """Write a schedule that is not there yet."""
+    """Create a schedule."""
     schedule = new_schedule(name, **fields)
     assert await store.schedules.put_schedule(schedule, None) is True
     return schedule
@@ -60,24 +60,24 @@ def tick_job(schedule: Schedule, tick: int) -> JobInsert:
 
 
 def firing(seen: Schedule, *ticks: int, **fields: Any) -> ScheduleFiring:
-    """Return what fires these ticks of a schedule (the one it waits for), each as a job."""
+    """Return a firing of these ticks (default: the next one), with a job for each."""
     due = ticks or (seen.next_at or 0,)
     jobs = tuple(tick_job(seen, tick) for tick in due)
     return ScheduleFiring(seen, new_id(), jobs, due[-1] + EVERY, due[-1])._replace(**fields)
 
 
 async def stands(store: Store, name: str = "nightly") -> Schedule:
-    """Read a schedule that is there."""
+    """Return an existing schedule."""
     found = await store.schedules.get_schedule(TENANT, name)
     assert found is not None
     return found
 
 
 class ScheduleConformance(Conformance):
-    """The verbs of `coatcheck.store.schedules`."""
+    """Tests for the methods of `coatcheck.store.schedules`."""
 
     async def test_a_schedule_is_read_as_it_was_written(self, store: Store) -> None:
-        """Every member of it, of either kind."""
+        """Every field of cron and interval schedules is stored unchanged."""
         daily = ScheduleDefinition(
             name="daily",
             kind="chart",
@@ -114,7 +114,7 @@ class ScheduleConformance(Conformance):
         assert await store.schedules.get_schedule(TENANT, "weekly") is None
 
     async def test_schedules_are_listed_by_name(self, store: Store) -> None:
-        """A tenant's own, page by page."""
+        """Schedules of a tenant are sorted by name and listed in pages."""
         for name in ("b", "c", "a", "Z"):
             await put(store, name)
         await put(store, "b", tenant="acme")
@@ -125,7 +125,7 @@ class ScheduleConformance(Conformance):
         assert [schedule.name for schedule in await store.schedules.list_schedules("acme")] == ["b"]
 
     async def test_what_is_there_is_not_written_over_unseen(self, store: Store) -> None:
-        """A writer names the revision it has seen, or that there was none."""
+        """A write succeeds only with the current revision, or with None for a new schedule."""
         first = await put(store)
         second = replace(first, revision=new_id(), paused=True, next_at=None)
         assert await store.schedules.put_schedule(second, None) is False
@@ -138,7 +138,7 @@ class ScheduleConformance(Conformance):
         assert await store.schedules.get_schedule(TENANT, "other") is None
 
     async def test_of_many_that_write_at_once_one_does(self, store: Store) -> None:
-        """Over nothing, and over the same revision."""
+        """Only one of several concurrent writes with the same expected revision succeeds."""
         new = [new_schedule() for _ in range(8)]
         answers = await asyncio.gather(*(store.schedules.put_schedule(one, None) for one in new))
         assert answers.count(True) == 1
@@ -151,7 +151,7 @@ class ScheduleConformance(Conformance):
         assert answers.count(True) == 1
 
     async def test_a_schedule_can_be_deleted(self, store: Store) -> None:
-        """It is gone then, and fires no more; its jobs stay."""
+        """A deleted schedule does not fire again; its jobs remain."""
         schedule = await put(store)
         tick = schedule.next_at
         assert tick is not None
@@ -164,7 +164,7 @@ class ScheduleConformance(Conformance):
         assert len(await everything(store)) == 1
 
     async def test_due_is_what_waits_for_a_tick_that_has_come(self, store: Store) -> None:
-        """Of the kinds asked for, of all tenants, the longest due first; then the next one."""
+        """Due schedules of the given kinds are listed longest due first, with the next due time."""
         chart = ScheduleDefinition("chart", "chart", Timing(every_ms=EVERY))
         await put(store, "late", next_at=NOW - 5_000)
         await put(store, "now", tenant="acme", next_at=NOW)
@@ -183,7 +183,7 @@ class ScheduleConformance(Conformance):
         assert await store.schedules.list_due_schedules([], NOW, 10) == ([], None)
 
     async def test_a_firing_makes_a_job_and_moves_the_schedule_on(self, store: Store) -> None:
-        """Both, at once; the job is like any other."""
+        """A firing submits the job and advances the schedule in one write."""
         schedule = await put(store)
         tick = NOW + EVERY
         fire = firing(schedule)
@@ -197,7 +197,7 @@ class ScheduleConformance(Conformance):
         )
 
     async def test_a_tick_that_was_fired_is_not_fired_again(self, store: Store) -> None:
-        """Whoever saw the schedule before changes nothing."""
+        """A firing with an outdated revision changes nothing."""
         schedule = await put(store)
         assert await store.schedules.fire_schedule(firing(schedule), NOW + EVERY) == 1
         after = await stands(store)
@@ -206,7 +206,7 @@ class ScheduleConformance(Conformance):
         assert len(await everything(store)) == 1
 
     async def test_of_many_that_fire_at_once_one_does(self, store: Store) -> None:
-        """Each tick becomes one job, whoever is fastest."""
+        """Only one of several concurrent firings of a tick submits the job."""
         for number in range(1, 6):
             seen = (await put(store)) if number == 1 else await stands(store)
             tick = NOW + number * EVERY
@@ -218,7 +218,7 @@ class ScheduleConformance(Conformance):
         assert len(await everything(store)) == 5
 
     async def test_a_schedule_that_was_changed_fires_nothing_old(self, store: Store) -> None:
-        """Neither with its old input nor while it is paused."""
+        """A firing prepared before a change or a pause is rejected."""
         schedule = await put(store)
         paused = replace(schedule, revision=new_id(), paused=True, next_at=None)
         assert await store.schedules.put_schedule(paused, schedule.revision) is True
@@ -227,14 +227,14 @@ class ScheduleConformance(Conformance):
         assert await stands(store) == paused
 
     async def test_a_change_that_has_not_seen_a_firing_is_refused(self, store: Store) -> None:
-        """It would wait for the same tick again."""
+        """A change based on a revision from before a firing is rejected, so no tick repeats."""
         schedule = await put(store)
         assert await store.schedules.fire_schedule(firing(schedule), NOW + EVERY) == 1
         paused = replace(schedule, revision=new_id(), paused=True)
         assert await store.schedules.put_schedule(paused, schedule.revision) is False
 
     async def test_several_ticks_are_fired_at_once(self, store: Store) -> None:
-        """To catch up; the last one is remembered."""
+        """A firing can cover several missed ticks; the schedule records the last one."""
         schedule = await put(store)
         ticks = [NOW + number * EVERY for number in (1, 2, 3)]
         assert await store.schedules.fire_schedule(firing(schedule, *ticks), ticks[-1]) == 3
@@ -244,7 +244,7 @@ class ScheduleConformance(Conformance):
         assert after.last_job == schedule.job_id(ticks[-1])
 
     async def test_a_schedule_can_move_on_without_a_job(self, store: Store) -> None:
-        """A tick that was missed, or one that cannot become a job and says why."""
+        """A firing without jobs advances the schedule and records a problem if there is one."""
         schedule = await put(store, last_at=NOW, last_job="before")
         fire = firing(schedule, jobs=(), last_at=None, problem="the input does not fit")
         assert await store.schedules.fire_schedule(fire, NOW + EVERY) == 0
@@ -257,7 +257,7 @@ class ScheduleConformance(Conformance):
     async def test_a_tick_can_be_left_out_while_the_job_before_runs(
         self, store: Store, worker: str
     ) -> None:
-        """While it is queued or runs; once it has ended, or is gone, the next tick is a job."""
+        """With `unless_running`, a tick is skipped until the previous job is finished or gone."""
         await put(store)
         now = NOW
 
@@ -288,7 +288,7 @@ class ScheduleConformance(Conformance):
         assert await fire() == 1
 
     async def test_a_schedule_made_again_has_no_second_job_of_a_tick(self, store: Store) -> None:
-        """The job's id is the tick's."""
+        """A recreated schedule uses the same job id for a tick, so the job is not duplicated."""
         schedule = await put(store)
         assert await store.schedules.fire_schedule(firing(schedule), NOW + EVERY) == 1
         await store.schedules.delete_schedule(TENANT, "nightly")
@@ -299,7 +299,7 @@ class ScheduleConformance(Conformance):
         assert (await stands(store)).next_at == NOW + 2 * EVERY
 
     async def test_those_who_wait_for_schedules_are_woken_by_a_change(self, store: Store) -> None:
-        """A new one may be due before what they sleep for."""
+        """Writing a schedule wakes the schedulers, because it may be due before the others."""
         assert await wakes(
             store, Topic.SCHEDULES, store.schedules.put_schedule(new_schedule(), None)
         )
@@ -310,7 +310,7 @@ class ScheduleConformance(Conformance):
         )
 
     async def test_workers_are_woken_by_a_firing(self, store: Store) -> None:
-        """There is a job to run."""
+        """A firing wakes the workers."""
         schedule = await put(store)
         fire = store.schedules.fire_schedule(firing(schedule), NOW + EVERY)
         assert await wakes(store, Topic.WORK, fire)

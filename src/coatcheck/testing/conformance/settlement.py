@@ -1,4 +1,4 @@
-"""Ending an attempt: what becomes of the job, and which writes count."""
+"""Conformance tests for settlement: the job's next state, and which writes count."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ OUTCOMES = (
 
 
 class SettleConformance(Conformance):
-    """`settle`."""
+    """Tests for `settle`."""
 
     async def test_a_job_succeeds(self, store: Store, worker: str) -> None:
-        """A worker hands in the result, and the job has ended."""
+        """A succeeded attempt finishes the job with its result and starts its retention."""
         lease = await run_job(store, new_job(terms=Terms(keep_succeeded_ms=500)))
         assert await settle(store, lease, Succeeded('{"sent":true}'), NOW + 10) is True
 
@@ -49,7 +49,7 @@ class SettleConformance(Conformance):
         assert await claim(store, now=NOW + 10_000_000) == []
 
     async def test_its_end_is_the_last_entry_of_its_log(self, store: Store, worker: str) -> None:
-        """The event is written with the state, at the same time."""
+        """The final event is written together with the state."""
         lease = await run_job(store)
         await settle(store, lease, Succeeded("1"), NOW + 10)
         last = (await store.jobs.list_events(TENANT, lease.job_id, 0, 10))[-1]
@@ -57,7 +57,7 @@ class SettleConformance(Conformance):
         assert (await job_of(store, lease)).last_event == 3
 
     async def test_a_failed_attempt_is_tried_again_later(self, store: Store, worker: str) -> None:
-        """After the delay the outcome names, as the next attempt."""
+        """A failed attempt is retried after the delay that its outcome names."""
         lease = await run_job(store)
         assert await settle(store, lease, Errored(BOOM, retry_after_ms=1_000), NOW)
 
@@ -71,7 +71,7 @@ class SettleConformance(Conformance):
         assert (again.attempt, again.lease.fence) == (2, 2)
 
     async def test_the_last_attempt_fails_the_job(self, store: Store, worker: str) -> None:
-        """No attempt is left: the error of the last one stays."""
+        """A job without attempts left fails with the error of its last attempt."""
         lease = await run_job(store, new_job(terms=Terms(max_attempts=2, keep_failed_ms=70)))
         await settle(store, lease, Errored(BOOM, retry_after_ms=0), NOW)
         again = await reclaim(store, lease.job_id)
@@ -84,7 +84,7 @@ class SettleConformance(Conformance):
     async def test_a_retry_that_could_not_begin_before_the_deadline_is_a_failure(
         self, store: Store, worker: str
     ) -> None:
-        """Waiting for it would be waiting for nothing."""
+        """A retry that would start at or after the deadline fails the job instead."""
         terms = Terms(deadline_at=NOW + 100)
         lease = await run_job(store, new_job(terms=terms))
         await settle(store, lease, Errored(BOOM, retry_after_ms=100), NOW)
@@ -96,7 +96,7 @@ class SettleConformance(Conformance):
         assert (await job_of(store, lease)).state is State.QUEUED
 
     async def test_giving_up_fails_at_once(self, store: Store, worker: str) -> None:
-        """Whatever attempts are left."""
+        """Giving up fails the job, even if it has attempts left."""
         lease = await run_job(store)
         await settle(store, lease, GaveUp(BOOM), NOW)
         job = await job_of(store, lease)
@@ -104,7 +104,7 @@ class SettleConformance(Conformance):
         assert job.attempt == 1
 
     async def test_a_release_does_not_consume_an_attempt(self, store: Store, worker: str) -> None:
-        """A job can be given back any number of times."""
+        """A job can be released any number of times without using up an attempt."""
         lease = await run_job(store, new_job(terms=Terms(max_attempts=1)))
         for n in range(1, 5):
             assert await settle(store, lease, Released(), NOW)
@@ -115,7 +115,7 @@ class SettleConformance(Conformance):
             assert lease.fence == n + 1
 
     async def test_a_release_may_say_when_and_why(self, store: Store, worker: str) -> None:
-        """An unreachable target: later, and with the reason for people to read."""
+        """A release can set a delay and an error, for example for an unreachable target."""
         lease = await run_job(store)
         await settle(store, lease, Released(retry_after_ms=50, error=BOOM), NOW)
         job = await job_of(store, lease)
@@ -123,7 +123,7 @@ class SettleConformance(Conformance):
         assert await claim(store, now=NOW + 49) == []
 
     async def test_a_handler_may_stop_as_cancelled(self, store: Store, worker: str) -> None:
-        """The outcome of a handler that was told to stop."""
+        """A handler that stops on a cancel request settles its job as cancelled."""
         lease = await run_job(store, new_job(terms=Terms(keep_failed_ms=5)))
         await store.jobs.cancel(TENANT, lease.job_id, NOW)
         assert await settle(store, lease, Cancelled(), NOW)
@@ -134,7 +134,7 @@ class SettleConformance(Conformance):
     async def test_success_stays_success_when_a_cancel_raced_it(
         self, store: Store, worker: str
     ) -> None:
-        """The work is done: nobody is helped by hiding its result."""
+        """A job that succeeds despite a cancel request keeps its result."""
         lease = await run_job(store)
         await store.jobs.cancel(TENANT, lease.job_id, NOW)
         await settle(store, lease, Succeeded("42"), NOW)
@@ -147,7 +147,7 @@ class SettleConformance(Conformance):
     async def test_what_would_run_again_ends_when_a_cancel_raced_it(
         self, store: Store, worker: str, outcome: Outcome
     ) -> None:
-        """Somebody wanted it cancelled, so there is no next attempt."""
+        """A failed or released attempt of a job with a cancel request ends as cancelled."""
         lease = await run_job(store)
         await store.jobs.cancel(TENANT, lease.job_id, NOW)
         await settle(store, lease, outcome, NOW)
@@ -160,7 +160,7 @@ class SettleConformance(Conformance):
     async def test_settling_twice_changes_nothing(
         self, store: Store, worker: str, first: Outcome, second: Outcome
     ) -> None:
-        """An answer that never came is asked for again: it is True, whatever is said then."""
+        """Settling a lease again returns True and changes nothing, whatever the second outcome."""
         lease = await run_job(store)
         assert await settle(store, lease, first, NOW)
         before = await self._all_of(store, lease)
@@ -173,7 +173,7 @@ class SettleConformance(Conformance):
     async def test_a_stale_lease_changes_nothing(
         self, store: Store, worker: str, outcome: Outcome
     ) -> None:
-        """Somebody else holds the job now: False, counted, and not a trace of it in the job."""
+        """A settlement with a stale lease returns False, changes nothing and is counted."""
         stale = await run_job(store)
         await settle(store, stale, Released(), NOW)
         current = await reclaim(store, stale.job_id)
@@ -186,7 +186,7 @@ class SettleConformance(Conformance):
         assert (await job_of(store, current)).result == '"mine"'
 
     async def test_every_stale_write_is_counted(self, store: Store, worker: str) -> None:
-        """The counter says how often it happened."""
+        """The counter `stale_writes` counts every stale settlement."""
         stale = await run_job(store)
         await settle(store, stale, Released(), NOW)
         await reclaim(store, stale.job_id)
@@ -195,7 +195,7 @@ class SettleConformance(Conformance):
         assert (await store.maintenance.read_counters())["stale_writes"] == len(OUTCOMES)
 
     async def test_a_lease_from_nowhere_is_stale(self, store: Store, worker: str) -> None:
-        """No such job, another tenant's job, or a fence that was never given out."""
+        """A lease with an unknown job, another tenant or a future fence is stale."""
         lease = await run_job(store)
         before = await self._all_of(store, lease)
         for wrong in (
@@ -207,7 +207,7 @@ class SettleConformance(Conformance):
         assert await self._all_of(store, lease) == before
 
     async def test_the_worker_need_not_be_known_to_settle(self, store: Store, worker: str) -> None:
-        """The lease alone counts; a lease settled before its worker left was settled."""
+        """A repeated settlement returns True even after its worker was removed."""
         lease = await run_job(store)
         await settle(store, lease, Succeeded("1"), NOW)
         await store.workers.remove_worker(worker, None, NOW)

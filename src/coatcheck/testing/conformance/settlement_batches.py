@@ -1,4 +1,4 @@
-"""Ending several attempts with one call, each with its last words."""
+"""Conformance tests for settling several attempts in one call, each with a final report."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ LAST_WORDS = Report(Progress(9, 10), "closing", (NewJobEvent(EventType.LOG, '{"m
 
 
 class SettleManyConformance(Conformance):
-    """`settle` with more than one settlement or with a report, and `held_by`."""
+    """Tests for `settle` with several settlements or with reports, and for `list_held_jobs`."""
 
     async def test_several_attempts_end_with_one_call(self, store: Store, worker: str) -> None:
-        """Each in its own way, answered in the order they were given."""
+        """Each settlement has its own outcome, and results are returned in the order given."""
         leases = [await run_job(store) for _ in range(4)]
         outcomes: list[Outcome] = [Succeeded("1"), GaveUp(BOOM), Errored(BOOM, 500), Released(500)]
         pairs = zip(leases, outcomes, strict=True)
@@ -39,11 +39,11 @@ class SettleManyConformance(Conformance):
         assert states == ["succeeded", "failed", "queued", "queued"]
 
     async def test_nothing_to_settle(self, store: Store) -> None:
-        """An empty call has an empty answer."""
+        """Settling nothing returns an empty list."""
         assert await store.workers.settle([], NOW) == []
 
     async def test_a_stale_one_does_not_stop_the_others(self, store: Store, worker: str) -> None:
-        """Each settlement is judged alone."""
+        """A stale settlement does not affect the others in the same call."""
         good, settled, stale = [await run_job(store) for _ in range(3)]
         await settle(store, settled, Succeeded('"first"'), NOW)
         await settle(store, stale, Released(), NOW)
@@ -62,7 +62,7 @@ class SettleManyConformance(Conformance):
     async def test_of_two_settlements_of_one_lease_the_first_counts(
         self, store: Store, worker: str
     ) -> None:
-        """As if they had come one after the other."""
+        """Only the first of two settlements of one lease in a call takes effect."""
         lease = await run_job(store)
         pair = [Settlement(lease, Succeeded('"a"')), Settlement(lease, GaveUp(BOOM), LAST_WORDS)]
         assert await store.workers.settle(pair, NOW) == [True, True]
@@ -70,7 +70,7 @@ class SettleManyConformance(Conformance):
         assert (job.state, job.result, job.last_event) == (State.SUCCEEDED, '"a"', 3)
 
     async def test_last_words_come_before_the_end(self, store: Store, worker: str) -> None:
-        """What the job had still to say is in its log, and the end is the last entry."""
+        """A final report is logged before the final state, which stays the last event."""
         lease = await run_job(store)
         await store.workers.settle([Settlement(lease, Succeeded("1"), LAST_WORDS)], NOW + 5)
         job = await job_of(store, lease)
@@ -85,7 +85,7 @@ class SettleManyConformance(Conformance):
     async def test_last_words_of_an_attempt_that_is_repeated_stay_in_the_log_only(
         self, store: Store, worker: str
     ) -> None:
-        """The next attempt begins afresh."""
+        """After a retry, a final report remains in the log but not in the job's progress."""
         lease = await run_job(store)
         await store.workers.settle([Settlement(lease, Errored(BOOM, 500), LAST_WORDS)], NOW)
         job = await job_of(store, lease)
@@ -95,7 +95,7 @@ class SettleManyConformance(Conformance):
     async def test_last_words_without_a_right_to_them_are_not_heard(
         self, store: Store, worker: str
     ) -> None:
-        """Neither those of a stale lease, nor those that come after the end."""
+        """A final report with a stale lease, or after the job has finished, is discarded."""
         stale, ended = await run_job(store), await run_job(store)
         await settle(store, ended, Succeeded("1"), NOW)
         await settle(store, stale, Released(), NOW)
@@ -110,7 +110,7 @@ class SettleManyConformance(Conformance):
     async def test_a_worker_finds_out_what_it_holds(
         self, store: Store, worker: str, other_worker: str
     ) -> None:
-        """With the leases it would have got, had the answer to its claim arrived."""
+        """`list_held_jobs` returns a worker's leases, even if a claim's response was lost."""
         mine = [await run_job(store) for _ in range(3)]
         theirs = await run_job(store, worker=OTHER_WORKER)
         await settle(store, mine[0], Released(), NOW)

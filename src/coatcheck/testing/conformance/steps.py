@@ -1,4 +1,4 @@
-"""What a handler has done for good: steps, written under the fence."""
+"""Conformance tests for steps: recorded durably, under the fence."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from coatcheck.testing.conformance.arrange import (
 
 
 class StepConformance(Conformance):
-    """`Report.steps`, `Report.children` and `steps`."""
+    """Tests for `Report.steps`, `Report.children` and `list_steps`."""
 
     async def test_steps_are_kept_with_all_that_is_known_of_them(
         self, store: Store, worker: str
     ) -> None:
-        """And read in the order in which the handler came to them, not that of their writing."""
+        """Steps keep every field and are listed by number, in whatever order they were written."""
         lease = await run_job(store)
         steps = [
             new_step(0, result='{"text":"\\u00e4 \\ud83d\\ude80 \\"quoted\\""}'),
@@ -54,7 +54,7 @@ class StepConformance(Conformance):
         assert await store.jobs.list_steps("somebody-else", lease.job_id) == []
 
     async def test_each_step_is_an_entry_of_the_log(self, store: Store, worker: str) -> None:
-        """It says which step, and how it ended; not what came out of it."""
+        """A step's event has its identity and its state, but not its result."""
         lease = await run_job(store)
         failed = new_step(1, "load", state=StepState.FAILED, attempts=2, result=None, error=BOOM)
         keyed = new_step(2, id=StepId(Op.CHILD, "mail", "7", 0))
@@ -83,7 +83,7 @@ class StepConformance(Conformance):
     async def test_the_log_has_what_was_said_before_what_was_done(
         self, store: Store, worker: str
     ) -> None:
-        """Entries, then progress, then steps in the order given."""
+        """Events of one report are ordered: log entries, progress, then steps as given."""
         lease = await run_job(store)
         said = Report(
             Progress(1, 2),
@@ -99,7 +99,7 @@ class StepConformance(Conformance):
     async def test_a_step_replaces_what_is_there_under_its_number(
         self, store: Store, worker: str
     ) -> None:
-        """First it waits, then it is done; what it waited for is over."""
+        """A step written with an existing number replaces the earlier version."""
         lease = await run_job(store)
         waiting = new_step(
             state=StepState.WAITING, finished_at=None, result=None, error=BOOM, wake_at=NOW + 9
@@ -117,7 +117,7 @@ class StepConformance(Conformance):
     async def test_a_step_that_is_written_twice_is_there_once(
         self, store: Store, worker: str
     ) -> None:
-        """A report whose answer never came is sent again: one step, one entry of the log."""
+        """A repeated report writes each step and its event once."""
         lease = await run_job(store)
         report = Report(steps=(new_step(0), new_step(1, "load")))
         assert await store.workers.report(lease, report, NOW)
@@ -135,7 +135,7 @@ class StepConformance(Conformance):
     async def test_a_stale_lease_writes_no_step_and_no_child(
         self, store: Store, worker: str
     ) -> None:
-        """Somebody else holds the job: what is on record is what that one wrote."""
+        """A report or settlement with a stale lease writes neither steps nor children."""
         stale = await run_job(store)
         await store.workers.report(stale, Report(steps=(new_step(),)), NOW)
         await settle(store, stale, Released())
@@ -151,14 +151,14 @@ class StepConformance(Conformance):
         assert await store.jobs.get_many([(TENANT, child.id)]) == []
 
     async def test_steps_survive_the_attempt(self, store: Store, worker: str) -> None:
-        """They belong to the job: the next attempt reads them, and its end keeps them."""
+        """A job keeps its recorded steps for the next attempt after its worker is lost."""
         lease = await run_job(store)
         await store.workers.report(lease, Report(steps=(new_step(),)), NOW)
         await store.workers.remove_worker(worker, None, NOW)
         assert await store.jobs.list_steps(TENANT, lease.job_id) == [new_step()]
 
     async def test_last_steps_come_with_the_end(self, store: Store, worker: str) -> None:
-        """One write: the steps, then the end, and nothing after it."""
+        """Steps settled with an outcome are logged before the final state."""
         lease = await run_job(store)
         ended = Settlement(lease, Succeeded("1"), Report(steps=(new_step(),)))
         assert await store.workers.settle([ended], NOW) == [True]
@@ -170,7 +170,7 @@ class StepConformance(Conformance):
     async def test_children_are_submitted_with_the_step_that_names_them(
         self, store: Store, worker: str
     ) -> None:
-        """A job of its own, that knows its parent; once, however often it is written."""
+        """A child is submitted once with its parent's id, even if the report is repeated."""
         lease = await run_job(store)
         child = child_of(lease)
         spawned = new_step(id=StepId(Op.CHILD, "child", None, 0), result=json.dumps(child.id))
@@ -191,7 +191,7 @@ class StepConformance(Conformance):
     async def test_steps_written_at_the_same_time_are_all_kept(
         self, store: Store, worker: str
     ) -> None:
-        """Parallel steps of one job end as they like."""
+        """Concurrent reports of parallel steps are all recorded."""
         lease = await run_job(store)
         steps = [new_step(n, id=StepId(Op.STEP, "load", str(n), 0)) for n in range(30)]
         answers = await asyncio.gather(
@@ -203,7 +203,7 @@ class StepConformance(Conformance):
         assert sorted(json.loads(event.data)["seq"] for event in log) == list(range(30))
 
     async def test_they_are_deleted_with_their_job(self, store: Store, worker: str) -> None:
-        """The receipt counts them; a new job under the same id knows nothing of them."""
+        """Deleting a job deletes its steps and events, and the receipt counts them."""
         lease = await run_job(store)
         await store.workers.report(lease, Report(steps=(new_step(0), new_step(1))), NOW)
         await store.jobs.send_event(TENANT, lease.job_id, "hello", "1", NOW)

@@ -1,4 +1,4 @@
-"""Handing work in, and reading one job."""
+"""Conformance tests for submitting jobs and reading one job."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from coatcheck.testing.conformance.arrange import (
 
 
 class SubmitConformance(Conformance):
-    """`submit` and `get`."""
+    """Tests for `submit` and `get`."""
 
     async def test_a_submitted_job_is_queued(self, store: Store) -> None:
-        """Hand a job in, and read it back."""
+        """A new job is queued, without an attempt, a fence or a worker."""
         job = new_job("mail", input='{"to":"ada"}')
         await store.jobs.submit(job, NOW)
 
@@ -50,7 +50,7 @@ class SubmitConformance(Conformance):
     async def test_every_field_reads_back_as_it_was_handed_in(
         self, store: Store, worker: str
     ) -> None:
-        """Nothing is lost or changed on the way in, nor on the way to the worker."""
+        """Every field is returned unchanged by `get` and by `claim`."""
         job = full_job()
         await store.jobs.submit(job, NOW)
 
@@ -71,7 +71,7 @@ class SubmitConformance(Conformance):
         assert (claimed.correlation_id, claimed.traceparent) == ("c-1", "00-abc-def-01")
 
     async def test_an_id_that_is_there_is_left_as_it_is(self, store: Store, worker: str) -> None:
-        """A repeated submit is how a caller finds out what became of the first one."""
+        """A repeated submit of an id leaves the stored job unchanged."""
         job = new_job(input='"first"')
         await store.jobs.submit(job, NOW)
         await store.jobs.submit(job._replace(input='"second"', kind="chart", priority=9), NOW + 1)
@@ -84,7 +84,7 @@ class SubmitConformance(Conformance):
     async def test_a_repeated_submit_does_not_revive_a_job_that_has_ended(
         self, store: Store, worker: str
     ) -> None:
-        """The second submit of a job that has run leaves its result alone."""
+        """A repeated submit of a finished job leaves its result unchanged."""
         job = new_job(public_id="order-1")
         lease = await run_job(store, job)
         await settle(store, lease, Succeeded("42"), NOW)
@@ -95,20 +95,20 @@ class SubmitConformance(Conformance):
         assert await claim(store) == []
 
     async def test_a_job_is_found_by_its_public_id(self, store: Store) -> None:
-        """The id a surface shows works wherever the job's own does."""
+        """A job can be read by its public id."""
         job = new_job(public_id="r_42")
         await store.jobs.submit(job, NOW)
         assert (await store.jobs.get(TENANT, "r_42")).id == job.id
         assert (await store.jobs.get(TENANT, job.id)).public_id == "r_42"
 
     async def test_without_a_public_id_the_id_is_shown(self, store: Store) -> None:
-        """A job of the API has one id only."""
+        """The public id of a job defaults to its id."""
         job = new_job()
         await store.jobs.submit(job, NOW)
         assert (await store.jobs.get(TENANT, job.id)).public_id == job.id
 
     async def test_a_public_id_that_is_taken_is_refused(self, store: Store) -> None:
-        """Conflict, and nothing changed."""
+        """A public id in use raises `Conflict` and writes nothing."""
         first, second = new_job(public_id="r_42"), new_job(public_id="r_42")
         await store.jobs.submit(first, NOW)
         before = await store.jobs.get(TENANT, first.id)
@@ -123,7 +123,7 @@ class SubmitConformance(Conformance):
     async def test_a_refused_job_can_be_submitted_under_another_public_id(
         self, store: Store
     ) -> None:
-        """A refusal leaves nothing behind that would block the id."""
+        """A rejected job leaves nothing behind and can be submitted with another public id."""
         await store.jobs.submit(new_job(public_id="r_42"), NOW)
         job = new_job(public_id="r_42")
         with pytest.raises(Conflict):
@@ -132,14 +132,14 @@ class SubmitConformance(Conformance):
         assert (await store.jobs.get(TENANT, "r_43")).id == job.id
 
     async def test_repeating_a_submit_with_its_public_id_is_no_conflict(self, store: Store) -> None:
-        """The id decides first: it is the same job."""
+        """Repeating a submit with the same id and public id is no conflict."""
         job = new_job(public_id="r_42")
         await store.jobs.submit(job, NOW)
         await store.jobs.submit(job, NOW)
         assert len(await everything(store)) == 1
 
     async def test_tenants_never_see_each_other(self, store: Store) -> None:
-        """Another tenant's job is not there, by either of its ids."""
+        """Another tenant's job is not found, neither by its id nor by its public id."""
         job = new_job(tenant="acme", public_id="r_42")
         await store.jobs.submit(job, NOW)
         for job_id in (job.id, "r_42"):
@@ -150,7 +150,7 @@ class SubmitConformance(Conformance):
         assert await store.jobs.get_many([("umbrella", job.id)]) == []
 
     async def test_two_tenants_may_use_the_same_ids(self, store: Store, worker: str) -> None:
-        """An id is only unique within its tenant, a public id too."""
+        """Job ids and public ids are unique only within a tenant."""
         job = new_job(public_id="r_42", tenant="acme", input='"a"')
         await store.jobs.submit(job, NOW)
         await store.jobs.submit(job._replace(tenant="umbrella", input='"u"'), NOW)
@@ -165,14 +165,14 @@ class SubmitConformance(Conformance):
         assert (await store.jobs.get("umbrella", "r_42")).state is State.RUNNING
 
     async def test_an_unknown_job_is_not_found(self, store: Store) -> None:
-        """Never heard of is something else than gone."""
+        """An unknown job raises `NotFound`, not `Gone`."""
         for job_id in (new_id(), "r_nowhere", ""):
             with pytest.raises(NotFound) as caught:
                 await store.jobs.get(TENANT, job_id)
             assert not isinstance(caught.value, Gone)
 
     async def test_large_and_unusual_inputs_survive(self, store: Store, worker: str) -> None:
-        """An input is a text the store does not look into."""
+        """Large and unusual inputs are stored unchanged."""
         inputs = ['"' + "x" * 200_000 + '"', '"\U0001f9e5 ünï"', '"\\u0000"', "null", "[1, 2,3 ]"]
         for text in inputs:
             await store.jobs.submit(new_job(input=text), NOW)

@@ -1,4 +1,4 @@
-"""Keeping house: deadlines and retention."""
+"""Conformance tests for the sweep: deadlines and retention."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ FOREVER = NOW + 1_000 * DAY
 
 
 class SweepConformance(Conformance):
-    """`sweep`."""
+    """Tests for `sweep`."""
 
     async def test_a_job_past_its_deadline_fails(self, store: Store, worker: str) -> None:
-        """Nobody started it in time: failed, reason expired."""
+        """A queued job past its deadline fails with the reason `expired`."""
         job = new_job(terms=Terms(deadline_at=NOW + 100, keep_failed_ms=50))
         await store.jobs.submit(job, NOW)
         assert (await store.maintenance.sweep(NOW + 99)).expired == 0
@@ -48,7 +48,7 @@ class SweepConformance(Conformance):
         assert await states_of(store, job.id) == ["queued", "failed"]
 
     async def test_a_delayed_job_past_its_deadline_fails(self, store: Store, worker: str) -> None:
-        """It would have been due too late, and is not due any more."""
+        """A delayed job past its deadline fails and is no longer due."""
         job = new_job(run_at=NOW + 1_000, terms=Terms(deadline_at=NOW + 100))
         await store.jobs.submit(job, NOW)
         assert (await store.maintenance.sweep(NOW + 200)).expired == 1
@@ -58,7 +58,10 @@ class SweepConformance(Conformance):
     async def test_a_running_job_is_left_to_its_worker_at_first(
         self, store: Store, worker: str
     ) -> None:
-        """Whoever runs it ends it, if it can; one without a deadline is ended by nobody else."""
+        """A running job past its deadline is left to its worker for `OVERRUN_MS`.
+
+        A running job without a deadline is never failed by a sweep.
+        """
         lease = await run_job(store, new_job(terms=Terms(deadline_at=NOW + 100)))
         other = await run_job(store)
         assert await store.maintenance.sweep(NOW + 100 + OVERRUN_MS - 1) == SweepResult()
@@ -69,7 +72,7 @@ class SweepConformance(Conformance):
     async def test_a_job_whose_worker_does_not_end_it_is_taken_away(
         self, store: Store, worker: str
     ) -> None:
-        """Long past its deadline it fails, and what its worker writes later counts for nothing."""
+        """A job that overran its deadline by `OVERRUN_MS` fails, and its lease becomes stale."""
         job = new_job(terms=Terms(deadline_at=NOW + 100, keep_failed_ms=50))
         lease = await run_job(store, job)
         late = NOW + 100 + OVERRUN_MS
@@ -89,14 +92,14 @@ class SweepConformance(Conformance):
     async def test_one_that_was_to_be_cancelled_is_cancelled(
         self, store: Store, worker: str
     ) -> None:
-        """Its worker has not done that either."""
+        """A job that overran its deadline and has a cancel request is cancelled."""
         lease = await run_job(store, new_job(terms=Terms(deadline_at=NOW + 100)))
         await store.jobs.cancel(TENANT, lease.job_id, NOW)
         assert (await store.maintenance.sweep(FOREVER)).expired == 1
         assert (await job_of(store, lease)).state is State.CANCELLED
 
     async def test_what_retention_has_passed_over_is_gone(self, store: Store, worker: str) -> None:
-        """The job, its log and its payloads; what is left is that it existed."""
+        """A sweep deletes an expired job with its events and payloads, and leaves a tombstone."""
         job = new_job(public_id="r_42", terms=Terms(keep_succeeded_ms=1_000))
         lease = await run_job(store, job)
         await settle(store, lease, Succeeded('"secret"'), NOW)
@@ -116,7 +119,7 @@ class SweepConformance(Conformance):
     async def test_only_its_own_tenant_learns_that_a_job_is_gone(
         self, store: Store, worker: str
     ) -> None:
-        """To everybody else it never existed."""
+        """Other tenants get `NotFound` for a deleted job, not `Gone`."""
         job = new_job(tenant="acme", terms=Terms(keep_failed_ms=1))
         await store.jobs.submit(job, NOW)
         await store.jobs.cancel("acme", job.id, NOW)
@@ -128,7 +131,7 @@ class SweepConformance(Conformance):
     async def test_that_a_job_existed_is_known_for_seven_days(
         self, store: Store, worker: str
     ) -> None:
-        """Then even that is forgotten."""
+        """A tombstone is deleted after seven days."""
         job = new_job(terms=Terms(keep_failed_ms=1))
         await store.jobs.submit(job, NOW)
         await store.jobs.cancel(TENANT, job.id, NOW)
@@ -144,7 +147,7 @@ class SweepConformance(Conformance):
     async def test_success_and_failure_have_their_own_retention(
         self, store: Store, worker: str
     ) -> None:
-        """Each end is kept as long as was agreed for it."""
+        """Succeeded jobs and failed or cancelled jobs have separate retention times."""
         terms = Terms(keep_succeeded_ms=10, keep_failed_ms=20)
         good, bad = [await run_job(store, new_job(terms=terms)) for _ in range(2)]
         stopped = new_job(terms=terms)
@@ -158,7 +161,7 @@ class SweepConformance(Conformance):
         assert await everything(store) == []
 
     async def test_what_has_not_ended_is_never_deleted(self, store: Store, worker: str) -> None:
-        """Queued, delayed or running: however old, however short its retention."""
+        """Queued, delayed and running jobs are never deleted, however old they are."""
         terms = Terms(keep_succeeded_ms=1, keep_failed_ms=1)
         running = await run_job(store, new_job(terms=terms))
         await store.jobs.submit_batch(
@@ -173,7 +176,7 @@ class SweepConformance(Conformance):
     async def test_a_job_may_end_and_be_deleted_by_later_sweeps(
         self, store: Store, worker: str
     ) -> None:
-        """Expired by one sweep, deleted by another, never resurrected in between."""
+        """An expired job is failed by one sweep, never claimed, and deleted by a later sweep."""
         job = new_job(terms=Terms(deadline_at=NOW + 10, keep_failed_ms=10))
         await store.jobs.submit(job, NOW)
         assert (await store.maintenance.sweep(NOW + 10)).expired == 1
@@ -182,7 +185,7 @@ class SweepConformance(Conformance):
         assert await store.maintenance.sweep(NOW + 30) == SweepResult()
 
     async def test_a_deleted_jobs_public_id_can_be_used_again(self, store: Store) -> None:
-        """Only what exists takes a public id."""
+        """A deleted job's public id can be reused."""
         old = new_job(public_id="r_42", terms=Terms(keep_failed_ms=1))
         await store.jobs.submit(old, NOW)
         await store.jobs.cancel(TENANT, old.id, NOW)
@@ -194,7 +197,7 @@ class SweepConformance(Conformance):
     async def test_nothing_of_a_deleted_job_comes_back_with_its_id(
         self, store: Store, worker: str
     ) -> None:
-        """A job that is submitted under an id that is gone is a new one."""
+        """A job submitted with the id of a deleted job is a new job."""
         job = new_job(terms=Terms(keep_succeeded_ms=1))
         lease = await run_job(store, job)
         await settle(store, lease, Succeeded('"secret"'), NOW)
@@ -207,7 +210,7 @@ class SweepConformance(Conformance):
         assert claimed.input == '"new"'
 
     async def test_sweeps_are_repeated_while_there_is_more(self, store: Store) -> None:
-        """Each does a bounded amount; together they do it all, each job once."""
+        """A sweep does a bounded amount of work; repeated sweeps handle each job once."""
         jobs = [new_job(terms=Terms(deadline_at=NOW + 10, keep_failed_ms=10)) for _ in range(1_000)]
         await store.jobs.submit_batch(jobs, NOW)
         assert await self._sweep_all(store, NOW + 10) == (1_000, 0)
@@ -230,7 +233,7 @@ class SweepConformance(Conformance):
                 await store.jobs.get(job.tenant, job.id)
 
     async def test_an_expired_document_is_cleared_away(self, store: Store) -> None:
-        """And those that have not expired stay."""
+        """A sweep deletes expired records only."""
         for key, expires_at in (("old", NOW + 10), ("new", NOW + 99), ("kept", None)):
             await store.records.put_record(Record(TENANT, "cache", key, "1", 0, NOW, expires_at))
         await store.maintenance.sweep(NOW + 10)

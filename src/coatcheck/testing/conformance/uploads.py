@@ -1,4 +1,4 @@
-"""Uploads: files that wait for a job; and inputs that are not kept as long as their job."""
+"""Conformance tests for uploads that wait for a job, and for the retention of inputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from coatcheck.testing.conformance.blobs import (
 
 
 async def uploaded(store: Store, key: str = "up", tenant: str = TENANT) -> StoredUpload:
-    """Return a file that waits for a job."""
+    """Store an upload that waits for a job and return it."""
     await store.files.reserve_blob(BlobName(tenant, NOBODY, key), NOW + 1)
     upload = StoredUpload(new_id(), "a.zip", "application/zip", 2**40, SHA, key, NOW, LATER)
     await store.files.put_upload(tenant, upload)
@@ -41,10 +41,10 @@ async def uploaded(store: Store, key: str = "up", tenant: str = TENANT) -> Store
 
 
 class UploadConformance(Conformance):
-    """`put_upload`, `get_upload`, `uploads_of`, `delete_upload`, and submits with uploads."""
+    """Tests for storing, reading, listing and deleting uploads, and for submits with uploads."""
 
     async def test_an_upload_waits_for_its_job(self, store: Store) -> None:
-        """Until its time has passed; another tenant knows nothing of it."""
+        """An upload is kept until it expires and is visible to its own tenant only."""
         upload = await uploaded(store)
         assert await store.files.get_upload(TENANT, upload.id) == upload
         assert await store.files.get_upload("acme", upload.id) is None
@@ -54,7 +54,7 @@ class UploadConformance(Conformance):
         assert await store.files.get_upload(TENANT, upload.id) is None
 
     async def test_an_upload_whose_bytes_are_being_removed_is_refused(self, store: Store) -> None:
-        """It took too long to come."""
+        """An upload whose blob is already being removed raises `BlobGone`."""
         await store.files.reserve_blob(BlobName(TENANT, NOBODY, "late"), NOW)
         await unneeded(store, NOW)
         upload = StoredUpload(new_id(), None, "text/plain", 1, SHA, "late", NOW, LATER)
@@ -63,7 +63,7 @@ class UploadConformance(Conformance):
         assert await store.files.get_upload(TENANT, upload.id) is None
 
     async def test_a_job_takes_its_upload_over(self, store: Store) -> None:
-        """However often it is submitted; from then on it is the job's."""
+        """A submitted job takes over its upload, even if the submit is repeated."""
         upload = await uploaded(store)
         job = new_job(uploads=(upload,))
         await store.jobs.submit(job, NOW)
@@ -74,7 +74,7 @@ class UploadConformance(Conformance):
         assert await unneeded(store) == []
 
     async def test_a_second_job_is_refused(self, store: Store) -> None:
-        """And so is another tenant's; nothing of it is written."""
+        """An upload that belongs to a job or to another tenant rejects the whole submit."""
         upload = await uploaded(store)
         await store.jobs.submit(new_job(uploads=(upload,)), NOW)
         with pytest.raises(UploadGone):
@@ -86,14 +86,14 @@ class UploadConformance(Conformance):
         assert await store.jobs.list_jobs(JobFilter("acme")) == []
 
     async def test_an_expired_upload_is_refused(self, store: Store) -> None:
-        """Once its bytes are being removed."""
+        """An upload whose blob is being removed rejects the submit."""
         upload = await uploaded(store)
         await unneeded(store)
         with pytest.raises(UploadGone):
             await store.jobs.submit(new_job(uploads=(upload,)), NOW)
 
     async def test_a_batch_takes_its_uploads_over(self, store: Store) -> None:
-        """However many jobs it has; all or none."""
+        """A batch of any size takes over its uploads; an upload already in use rejects all jobs."""
         for others in (2, 250):
             upload = await uploaded(store, f"up-{others}")
             jobs = sorted([*(new_job() for _ in range(others)), new_job(uploads=(upload,))])
@@ -107,7 +107,7 @@ class UploadConformance(Conformance):
         assert await store.jobs.list_jobs(JobFilter(TENANT, state=None, limit=500)) != []
 
     async def test_of_two_submits_under_one_key_one_takes_it_over(self, store: Store) -> None:
-        """The other hears of the first."""
+        """Only the first of two submits with one idempotency key takes over the upload."""
         upload = await uploaded(store)
         first, second = new_job(uploads=(upload,)), new_job(uploads=(upload,))
         once = Idempotency("key", "fingerprint", LATER * 2)
@@ -117,7 +117,7 @@ class UploadConformance(Conformance):
         assert earlier.first_id == first.id
 
     async def test_a_deleted_job_lets_go_of_its_uploads(self, store: Store) -> None:
-        """The receipt counts them."""
+        """Deleting a job releases its uploads, and the receipt counts them."""
         upload = await uploaded(store)
         job = new_job(uploads=(upload,))
         await store.jobs.submit(job, NOW)
@@ -128,7 +128,7 @@ class UploadConformance(Conformance):
         assert await unneeded(store, NOW) == ["up"]
 
     async def test_a_fork_has_uploads_of_its_own(self, store: Store, worker: str) -> None:
-        """Under the ids that its input names."""
+        """A fork has its own copy of an upload, with the same upload id."""
         upload = await uploaded(store)
         source = new_job(uploads=(upload,))
         await run_job(store, source)
@@ -141,7 +141,7 @@ class UploadConformance(Conformance):
         assert await unneeded(store) == []
 
     async def test_an_upload_that_nobody_wants_is_given_up(self, store: Store) -> None:
-        """But not one that is a job's."""
+        """An upload without a job can be deleted; a job's upload cannot."""
         upload, taken = await uploaded(store), await uploaded(store, "taken")
         await store.jobs.submit(new_job(uploads=(taken,)), NOW)
         assert await store.files.delete_upload(TENANT, upload.id)
@@ -151,7 +151,7 @@ class UploadConformance(Conformance):
 
 
 async def limited(store: Store, until: int, **fields: object) -> tuple[JobInsert, Lease]:
-    """Return a running job whose input is a blob and an upload, to be kept for a time."""
+    """Return a running job with a blob input, an upload and limited input retention."""
     upload = await uploaded(store)
     job = (await large_job(store))._replace(input_until=until, uploads=(upload,), **fields)  # type: ignore[arg-type]  # named fields
     await store.jobs.submit(job, NOW)
@@ -159,7 +159,7 @@ async def limited(store: Store, until: int, **fields: object) -> tuple[JobInsert
 
 
 async def assert_input_gone(store: Store, job: JobInsert) -> None:
-    """See that nothing is left of an input."""
+    """Assert that a job's input and uploads are gone."""
     with pytest.raises(InputGone):
         await store.jobs.get_input(TENANT, job.id)
     assert await store.files.list_uploads(TENANT, job.id) == []
@@ -167,13 +167,13 @@ async def assert_input_gone(store: Store, job: JobInsert) -> None:
 
 
 class InputConformance(Conformance):
-    """`input_until`."""
+    """Tests for `input_until`."""
 
     @pytest.mark.parametrize("outcome", [Succeeded("1"), GaveUp(BOOM)])
     async def test_an_input_is_dropped_when_its_job_ends(
         self, store: Store, worker: str, outcome: Outcome
     ) -> None:
-        """However that is; what the job has made stays."""
+        """With `input_until=0`, a finished job loses its input but keeps its artifacts."""
         job, lease = await limited(store, 0)
         await reserve(store, lease, "file")
         await store.files.record_artifact(lease, artifact("a.txt", "file"))
@@ -183,7 +183,7 @@ class InputConformance(Conformance):
         assert [file.name for file in (await store.jobs.get(TENANT, job.id)).artifacts] == ["a.txt"]
 
     async def test_it_is_there_for_the_next_attempt(self, store: Store, worker: str) -> None:
-        """A job that is tried again has not ended."""
+        """An input is kept for a retry and dropped when the job finishes."""
         job, lease = await limited(store, 0)
         await settle(store, lease, Errored(BOOM, 0))
         lease = await reclaim(store, job.id)
@@ -192,7 +192,7 @@ class InputConformance(Conformance):
         await assert_input_gone(store, job)
 
     async def test_it_is_dropped_when_its_job_is_cancelled_or_expires(self, store: Store) -> None:
-        """Nobody need have run it."""
+        """An input is dropped when its job is cancelled or expires without a run."""
         for end in ("cancel", "sweep"):
             terms = Terms(deadline_at=NOW + 10)
             job = new_job(input_until=0, terms=terms)
@@ -207,7 +207,7 @@ class InputConformance(Conformance):
     async def test_a_job_without_its_input_cannot_be_resumed(
         self, store: Store, worker: str
     ) -> None:
-        """Nothing is changed."""
+        """Resuming a job whose input is gone raises `InputGone` and changes nothing."""
         job, lease = await limited(store, 0)
         await settle(store, lease, GaveUp(BOOM))
         before = await store.jobs.get(TENANT, job.id)
@@ -216,7 +216,7 @@ class InputConformance(Conformance):
         assert await store.jobs.get(TENANT, job.id) == before
 
     async def test_an_input_is_dropped_after_its_time(self, store: Store, worker: str) -> None:
-        """Once the job has ended, by the sweep; any other input stays."""
+        """A sweep drops the input of a finished job once its retention has passed."""
         job, lease = await limited(store, NOW + 100)
         other = await run_job(store)
         for end in (lease, other):
@@ -231,7 +231,7 @@ class InputConformance(Conformance):
     async def test_the_input_of_a_running_job_is_kept_no_longer_than_it_may_run(
         self, store: Store, worker: str, until: int
     ) -> None:
-        """Whether or not its worker ends it: to its deadline, and the while it has to stop."""
+        """A running job's input is kept until the sweep fails the job after its deadline."""
         job, _ = await limited(store, until, terms=Terms(deadline_at=NOW + 10))
         await store.maintenance.sweep(NOW + 10 + OVERRUN_MS - 1)
         assert await store.jobs.get_input(TENANT, job.id) == job.input
@@ -241,7 +241,7 @@ class InputConformance(Conformance):
     async def test_the_input_of_a_running_job_without_a_deadline_stays(
         self, store: Store, worker: str
     ) -> None:
-        """What a worker reads is not taken from under it."""
+        """A running job without a deadline keeps its input until it finishes."""
         job, lease = await limited(store, NOW + 100)
         await store.maintenance.sweep(NOW + 100)
         assert await store.jobs.get_input(TENANT, job.id) == job.input
@@ -252,7 +252,7 @@ class InputConformance(Conformance):
     async def test_a_resumed_job_has_no_longer_than_its_input(
         self, store: Store, worker: str
     ) -> None:
-        """A deadline that has passed gives way to that time."""
+        """Resuming replaces a deadline that has passed with the end of the input's retention."""
         terms = Terms(deadline_at=NOW + 10)
         job, lease = await limited(store, NOW + 100, terms=terms)
         await settle(store, lease, GaveUp(BOOM))
@@ -260,7 +260,7 @@ class InputConformance(Conformance):
         assert (await store.jobs.get(TENANT, job.id)).terms.deadline_at == NOW + 100
 
     async def test_the_receipt_counts_what_was_left(self, store: Store, worker: str) -> None:
-        """A dropped input is not removed twice."""
+        """The receipt does not count an input that was already dropped."""
         job, lease = await limited(store, 0)
         await settle(store, lease, Succeeded("1"))
         deleted = await store.jobs.delete(TENANT, job.id, NOW)

@@ -1,4 +1,4 @@
-"""Jobs that wait for a time, and what ends their waiting from outside."""
+"""Conformance tests for jobs that wait for a time, and for the events that end a wait early."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from coatcheck.testing.conformance.arrange import (
 
 
 class WaitConformance(Conformance):
-    """`settle` with `Waiting`: until a time; and cancel, deadlines and lost workers meanwhile."""
+    """Tests for `settle` with `Waiting`, and for cancels, deadlines and lost workers meanwhile."""
 
     async def test_a_job_that_waits_holds_nobody(self, store: Store, worker: str) -> None:
-        """No worker has it, and no claim gets it before its time."""
+        """A waiting job has no worker and is not claimed before its time."""
         lease = await run_job(store)
         await store.workers.report(lease, Report(Progress(1, 2), "half"), NOW)
         assert await settle(store, lease, Waiting(NOW + 100), NOW + 1)
@@ -40,7 +40,7 @@ class WaitConformance(Conformance):
         assert (await job_of(store, lease)).state is State.WAITING
 
     async def test_what_it_said_of_its_progress_stays(self, store: Store, worker: str) -> None:
-        """It goes on where it was; only another attempt begins anew."""
+        """A waiting job keeps its progress; a new attempt resets it."""
         lease = await run_job(store)
         await store.workers.report(lease, Report(Progress(1, 2)), NOW)
         await settle(store, lease, Waiting(NOW + 100), NOW + 1)
@@ -52,7 +52,7 @@ class WaitConformance(Conformance):
     async def test_it_goes_on_in_its_time_with_the_same_attempt(
         self, store: Store, worker: str
     ) -> None:
-        """A claim finds it; the fence is raised, the attempt is not."""
+        """A claim of a woken job raises the fence but not the attempt."""
         lease = await run_job(store)
         for round_ in range(1, 4):
             now = NOW + 100 * round_
@@ -68,7 +68,7 @@ class WaitConformance(Conformance):
         ]
 
     async def test_a_claim_says_when_the_next_goes_on(self, store: Store, worker: str) -> None:
-        """The earlier of what waits and what is delayed; never for one that waits for no time."""
+        """`next_due` covers waiting and delayed jobs, except jobs that wait without a time."""
         first = await run_job(store)
         await settle(store, first, Waiting())
         assert (await store.workers.claim(worker, ("mail",), 1, NOW)).next_due is None
@@ -81,7 +81,7 @@ class WaitConformance(Conformance):
         assert (await store.workers.claim(worker, ("mail",), 1, NOW + 40)).next_due == NOW + 50
 
     async def test_what_it_did_is_written_with_its_waiting(self, store: Store, worker: str) -> None:
-        """The steps, the children and the wait are one write."""
+        """Steps are written together with the wait."""
         lease = await run_job(store)
         waits = Settlement(lease, Waiting(NOW + 9), Report(steps=(new_step(),)))
         assert await store.workers.settle([waits], NOW) == [True]
@@ -91,7 +91,7 @@ class WaitConformance(Conformance):
         assert [event.type for event in log] == ["step", "state"]
 
     async def test_a_lease_is_over_when_its_job_waits(self, store: Store, worker: str) -> None:
-        """Nobody writes to a job that waits."""
+        """The lease of a waiting job cannot write."""
         lease = await run_job(store)
         await settle(store, lease, Waiting(NOW + 9))
         before = await job_of(store, lease)
@@ -101,7 +101,7 @@ class WaitConformance(Conformance):
         assert await store.jobs.list_steps(TENANT, lease.job_id) == []
 
     async def test_a_prefetched_job_is_cancelled_at_once(self, store: Store, worker: str) -> None:
-        """And what it waited for wakes it no more."""
+        """A waiting job is cancelled immediately and does not wake again."""
         lease = await run_job(store)
         await settle(store, lease, Waiting(NOW + 9, (("event:0:go",),)))
         job = await store.jobs.cancel(TENANT, lease.job_id, NOW + 1)
@@ -116,7 +116,7 @@ class WaitConformance(Conformance):
     async def test_one_that_was_asked_to_stop_does_not_wait(
         self, store: Store, worker: str
     ) -> None:
-        """The request came before it could be unwound: it ends, and so do its children."""
+        """A job with a cancel request that settles as waiting is cancelled with its children."""
         lease = await run_job(store)
         [child] = await spawn(store, lease)
         await store.jobs.cancel(TENANT, lease.job_id, NOW)
@@ -125,7 +125,7 @@ class WaitConformance(Conformance):
         assert (await store.jobs.get(TENANT, child.id)).state is State.CANCELLED
 
     async def test_its_deadline_passes_while_it_waits(self, store: Store, worker: str) -> None:
-        """The sweep fails it; no claim gets it, even when its time comes first."""
+        """A sweep fails a waiting job past its deadline, even if its wait is over."""
         terms = Terms(deadline_at=NOW + 50)
         for until in (NOW + 100, NOW + 40):
             lease = await run_job(store, new_job(terms=terms))
@@ -137,7 +137,7 @@ class WaitConformance(Conformance):
             assert await claim(store, now=NOW + 200) == []
 
     async def test_a_paused_queue_holds_those_that_wake(self, store: Store, worker: str) -> None:
-        """They are queued like any other, in their place by age."""
+        """A woken job stays in a paused queue and is ordered by its age."""
         lease = await run_job(store)
         await settle(store, lease, Waiting(NOW + 5))
         await store.queues.pause_queue("default", True, NOW)
@@ -149,7 +149,7 @@ class WaitConformance(Conformance):
         assert [each.lease.job_id for each in found] == [lease.job_id, younger.id]
 
     async def test_many_wake_at_once(self, store: Store, worker: str) -> None:
-        """Each of them, however many their time has come for."""
+        """One claim wakes every job whose time has come."""
         leases = [await run_job(store) for _ in range(30)]
         await store.workers.settle([Settlement(lease, Waiting(NOW + 5)) for lease in leases], NOW)
         woken = await claim(store, now=NOW + 5, limit=100)
@@ -161,7 +161,7 @@ class WaitConformance(Conformance):
     async def test_the_next_attempt_begins_where_it_is_woken(
         self, store: Store, worker: str
     ) -> None:
-        """One whose worker dies after it has come back has used up its one attempt, not two."""
+        """A job whose worker is lost after a wait has used one attempt, not two."""
         lease = await run_job(store, new_job(terms=Terms(max_attempts=2)))
         await settle(store, lease, Waiting(NOW + 5))
         await claim(store, now=NOW + 5)
@@ -173,7 +173,7 @@ class WaitConformance(Conformance):
     async def test_one_whose_time_has_come_already_goes_on_at_once(
         self, store: Store, worker: str
     ) -> None:
-        """Wait, wake, end, all in one moment."""
+        """A job that waits for a time in the past can be claimed immediately."""
         lease = await run_job(store)
         await settle(store, lease, Waiting(NOW))
         again = await reclaim(store, lease.job_id)

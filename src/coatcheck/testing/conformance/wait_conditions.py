@@ -1,4 +1,4 @@
-"""Jobs that wait for others to end, and for events from outside."""
+"""Conformance tests for jobs that wait for children or for events."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from coatcheck.testing.conformance.arrange import (
 
 
 class WaitForChildrenConformance(Conformance):
-    """`settle` with `Waiting` on groups of children."""
+    """Tests for `settle` with `Waiting` on groups of children."""
 
     async def test_it_goes_on_when_all_of_a_group_have_ended(
         self, store: Store, worker: str
     ) -> None:
-        """However each has ended; not before the last."""
+        """A job wakes when the last child of its group has finished, whatever the outcomes."""
         lease = await run_job(store)
         children = await spawn(store, lease, 4)
         await settle(store, lease, Waiting(None, (_all_of(*children),)))
@@ -54,7 +54,7 @@ class WaitForChildrenConformance(Conformance):
     async def test_one_as_late_as_its_child_is_not_woken_by_it(
         self, store: Store, worker: str
     ) -> None:
-        """Both are past their deadlines when somebody looks, and the child's was first."""
+        """A sweep that expires both a child and its waiting parent does not wake the parent."""
         lease = await run_job(store, new_job(terms=Terms(deadline_at=NOW + 50)))
         [late] = await spawn(store, lease, terms=Terms(deadline_at=NOW + 10))
         await settle(store, lease, Waiting(None, (_all_of(late),)))
@@ -66,7 +66,7 @@ class WaitForChildrenConformance(Conformance):
     async def test_it_goes_on_when_one_of_several_groups_is_there(
         self, store: Store, worker: str
     ) -> None:
-        """Once; what it waited for beside is forgotten."""
+        """A job wakes once when one of its groups is complete; the other groups are dropped."""
         lease = await run_job(store)
         first, second, third = await spawn(store, lease, 3)
         await settle(store, lease, Waiting(NOW + 90, (_all_of(first, second), _all_of(third))))
@@ -82,7 +82,7 @@ class WaitForChildrenConformance(Conformance):
         assert (await job_of(store, lease)).state is State.WAITING
 
     async def test_one_child_may_be_in_several_groups(self, store: Store, worker: str) -> None:
-        """It counts in each, and wakes once."""
+        """A child in several groups counts in each of them and wakes its parent once."""
         lease = await run_job(store)
         first, second = await spawn(store, lease, 2)
         await settle(store, lease, Waiting(None, (_all_of(first, second), _all_of(first))))
@@ -93,7 +93,7 @@ class WaitForChildrenConformance(Conformance):
     async def test_children_that_had_ended_before_are_there(
         self, store: Store, worker: str
     ) -> None:
-        """Between the look and the wait a child may end: nobody waits for it in vain."""
+        """Children that finished before the wait count as finished."""
         lease = await run_job(store)
         first, second = await spawn(store, lease, 2)
         one, other = [each.lease for each in await claim(store, "child")]
@@ -107,7 +107,7 @@ class WaitForChildrenConformance(Conformance):
         assert (job.state, job.reason) == (State.QUEUED, Reason.WOKEN)
 
     async def test_a_child_that_is_gone_is_not_waited_for(self, store: Store, worker: str) -> None:
-        """Deleted, or never there."""
+        """A child that is unknown or deleted counts as finished."""
         lease = await run_job(store)
         group = (child_finished(new_id()),)
         await settle(store, lease, Waiting(None, (group,)))
@@ -117,7 +117,7 @@ class WaitForChildrenConformance(Conformance):
     async def test_a_child_that_nobody_settles_ends_too(
         self, store: Store, worker: str, other_worker: str, how: str
     ) -> None:
-        """Cancelled while it is queued, past its deadline, or lost for good."""
+        """A child that is cancelled, expired or lost wakes its parent."""
         lease = await run_job(store)
         child = child_of(lease)
         terms = child.terms._replace(max_attempts=1, deadline_at=NOW + 9)
@@ -137,7 +137,7 @@ class WaitForChildrenConformance(Conformance):
         assert (await job_of(store, lease)).reason is Reason.WOKEN
 
     async def test_the_last_two_may_end_at_once(self, store: Store, worker: str) -> None:
-        """One of them wakes the parent, whoever it is; never none, never both."""
+        """Two children that finish concurrently wake their parent exactly once."""
         for _ in range(10):
             lease = await run_job(store)
             children = await spawn(store, lease, 2)
@@ -151,7 +151,7 @@ class WaitForChildrenConformance(Conformance):
     async def test_a_child_may_end_while_its_parent_begins_to_wait(
         self, store: Store, worker: str
     ) -> None:
-        """Whoever is first, the parent goes on."""
+        """A child that finishes while its parent starts to wait still wakes the parent."""
         for _ in range(10):
             lease = await run_job(store)
             [child] = await spawn(store, lease)
@@ -164,7 +164,7 @@ class WaitForChildrenConformance(Conformance):
             await settle(store, again, Succeeded("1"))
 
     async def test_ten_thousand_children(self, store: Store, worker: str) -> None:
-        """Submitted in one write, waited for in one group."""
+        """A job can spawn 10,000 children in one write and wait for them as one group."""
         lease = await run_job(store)
         children = await spawn(store, lease, 10_000)
         await settle(store, lease, Waiting(None, (_all_of(*children),)))
@@ -180,10 +180,10 @@ class WaitForChildrenConformance(Conformance):
 
 
 class EventConformance(Conformance):
-    """`send`, `messages`, and `settle` with `Waiting` on events."""
+    """Tests for `send_event`, `list_sent_events`, and `settle` with `Waiting` on events."""
 
     async def test_an_event_wakes_who_waits_for_it(self, store: Store, worker: str) -> None:
-        """And is there to be read."""
+        """An event wakes the job that waits for it and can be listed."""
         lease = await run_job(store)
         await settle(store, lease, Waiting(NOW + 90, ((event_sent("approved", 0),),)))
         job = await store.jobs.send_event(TENANT, lease.job_id, "approved", '{"by":"ada"}', NOW + 1)
@@ -194,7 +194,10 @@ class EventConformance(Conformance):
         assert await store.jobs.list_sent_events("somebody-else", lease.job_id) == []
 
     async def test_under_a_key_an_event_is_sent_once(self, store: Store, worker: str) -> None:
-        """Also when the job has ended meanwhile; another event under the key is refused."""
+        """An event with a key is stored once, even after the job has finished.
+
+        A different event with the same key raises `KeyReused`.
+        """
         lease = await run_job(store)
         other = await run_job(store)
         for at in (1, 2):
@@ -213,7 +216,7 @@ class EventConformance(Conformance):
         assert numbers == [0, 1]
 
     async def test_an_early_event_is_kept(self, store: Store, worker: str) -> None:
-        """Sent while it is queued, delayed or running: who waits for it later, need not."""
+        """An event sent before the job waits for it ends that wait immediately."""
         job = new_job(run_at=NOW + 5)
         await store.jobs.submit(job, NOW)
         await store.jobs.send_event(TENANT, job.id, "approved", "1", NOW)
@@ -226,7 +229,7 @@ class EventConformance(Conformance):
         assert (await job_of(store, lease)).state is State.WAITING
 
     async def test_events_are_numbered_by_name(self, store: Store, worker: str) -> None:
-        """As they come, each name from 0; another job's do not count."""
+        """Events are numbered from 0 for each name and job."""
         first, second = await run_job(store), await run_job(store)
         for name in ("b", "a", "b", "b:1"):
             await store.jobs.send_event(TENANT, first.job_id, name, f'"{name}"', NOW)
@@ -241,7 +244,7 @@ class EventConformance(Conformance):
     async def test_events_sent_at_the_same_time_have_numbers_of_their_own(
         self, store: Store, worker: str
     ) -> None:
-        """None is lost to another."""
+        """Concurrent events get distinct numbers, and all are stored."""
         lease = await run_job(store)
         await asyncio.gather(
             *(store.jobs.send_event(TENANT, lease.job_id, "tick", str(n), NOW) for n in range(20))
@@ -251,7 +254,7 @@ class EventConformance(Conformance):
         assert {each.data for each in found} == {str(n) for n in range(20)}
 
     async def test_others_do_not_wake_it(self, store: Store, worker: str) -> None:
-        """Another name, another number, another job."""
+        """An event with another name, number or job does not wake a waiting job."""
         lease, other = await run_job(store), await run_job(store)
         await settle(store, lease, Waiting(None, ((event_sent("go", 1),),)))
         await settle(store, other, Waiting(None, ((event_sent("go", 0),),)))
@@ -264,7 +267,7 @@ class EventConformance(Conformance):
         ).state is State.QUEUED
 
     async def test_all_of_a_group_must_come(self, store: Store, worker: str) -> None:
-        """An event and a child, say."""
+        """A group can mix events and children; the job wakes when all of them are complete."""
         lease = await run_job(store)
         [child] = await spawn(store, lease)
         group = (event_sent("go", 0), *_all_of(child))
@@ -276,7 +279,7 @@ class EventConformance(Conformance):
         assert (await job_of(store, lease)).state is State.QUEUED
 
     async def test_a_job_that_has_ended_takes_none(self, store: Store, worker: str) -> None:
-        """A clear no, and nothing is kept."""
+        """Sending an event to a finished job raises `Conflict` and stores nothing."""
         lease = await run_job(store)
         await settle(store, lease, Succeeded("1"))
         before = await job_of(store, lease)
@@ -286,7 +289,7 @@ class EventConformance(Conformance):
         assert await job_of(store, lease) == before
 
     async def test_a_job_that_is_not_there_is_sent_nothing(self, store: Store) -> None:
-        """Unknown, somebody else's, or gone."""
+        """Sending to an unknown job, another tenant's job or a deleted job raises an error."""
         job = new_job(tenant="acme", terms=Terms(keep_failed_ms=1))
         await store.jobs.submit(job, NOW)
         for tenant, job_id in ((TENANT, new_id()), ("umbrella", job.id)):
@@ -298,7 +301,7 @@ class EventConformance(Conformance):
             await store.jobs.send_event("acme", job.id, "go", "1", NOW + 10)
 
     async def test_events_are_sent_by_public_id(self, store: Store) -> None:
-        """A surface sends by the id it shows."""
+        """An event can be sent by public id."""
         job = new_job(public_id="r_42")
         await store.jobs.submit(job, NOW)
         await store.jobs.send_event(TENANT, "r_42", "go", "1", NOW)

@@ -1,5 +1,6 @@
-"""Webhooks: endpoints and their secrets. What they are told of is tried in outbox.py, how it gets
-there in delivering.py.
+"""Conformance tests for webhook endpoints and their secrets.
+
+The creation of deliveries is tested in `outbox.py`, their dispatch in `deliveries.py`.
 """
 
 from __future__ import annotations
@@ -34,26 +35,26 @@ LEASE = 60_000
 
 
 def new_endpoint(**fields: Any) -> WebhookEndpoint:
-    """Return a tenant's endpoint that wants to hear of every end."""
+    """Return an endpoint that selects all final states."""
     id_ = fields.pop("id", None) or new_id()
     known = WebhookEndpoint(TENANT, id_, "https://example.com/hook", f"lane-{id_}", ENDS, NOW)
     return replace(known, **fields)
 
 
 async def put(store: Store, **fields: Any) -> WebhookEndpoint:
-    """Write an endpoint."""
+    """Store an endpoint."""
     endpoint = new_endpoint(**fields)
     await store.webhooks.put_endpoint(endpoint)
     return endpoint
 
 
 def called_back(events: str = ENDS, lane: str = "own", **fields: Any) -> JobInsert:
-    """Return a job with an endpoint of its own."""
+    """Return a job with its own endpoint."""
     return new_job(webhook=Callback("https://example.com/own", lane, events), **fields)
 
 
 async def of_job(store: Store, job_id: str, **fields: Any) -> list[WebhookDelivery]:
-    """Return a job's deliveries, the oldest first."""
+    """Return a job's deliveries, oldest first."""
     which = DeliveryFilter(fields.pop("tenant", TENANT), job_id=job_id, limit=1000, **fields)
     return (await store.webhooks.list_deliveries(which))[::-1]
 
@@ -64,17 +65,17 @@ async def told(store: Store, job_id: str) -> list[str]:
 
 
 async def ended_job(store: Store, **fields: Any) -> str:
-    """Have a job succeed."""
+    """Run a job until it succeeds and return its id."""
     lease = await run_job(store, new_job(**fields))
     assert await settle(store, lease, Succeeded("1"))
     return lease.job_id
 
 
 class EndpointConformance(Conformance):
-    """Endpoints and their secrets."""
+    """Tests for endpoints and their secrets."""
 
     async def test_an_endpoint_is_read_as_it_was_written(self, store: Store) -> None:
-        """Read back, every member is what it was."""
+        """Every field of an endpoint is stored unchanged."""
         endpoint = await put(
             store,
             description="the shop's",
@@ -88,7 +89,7 @@ class EndpointConformance(Conformance):
         assert await store.webhooks.get_endpoint(TENANT, endpoint.id) == changed
 
     async def test_endpoints_are_listed_by_id_each_tenant_its_own(self, store: Store) -> None:
-        """A page goes on after the one before; a job's own endpoint is in none."""
+        """Endpoints are listed in pages for their own tenant, without the endpoints of jobs."""
         ids = [(await put(store)).id for _ in range(3)]
         await put(store, tenant="another")
         await store.jobs.submit(called_back(), NOW)
@@ -99,7 +100,7 @@ class EndpointConformance(Conformance):
         assert await store.webhooks.get_endpoint(TENANT, OWN) is None
 
     async def test_an_endpoint_is_deleted_with_its_secrets(self, store: Store) -> None:
-        """The second time there is nothing to delete."""
+        """Deleting an endpoint deletes its secrets; deleting it again returns False."""
         endpoint = new_endpoint()
         await store.webhooks.put_endpoint(endpoint, WebhookSecret("whsec_a", NOW))
         assert await store.webhooks.delete_endpoint("another", endpoint.id) is False
@@ -111,7 +112,7 @@ class EndpointConformance(Conformance):
     async def test_a_new_secret_stands_beside_the_one_before_for_a_while(
         self, store: Store
     ) -> None:
-        """Two at most: the newest, and until its time the one before."""
+        """Rotation keeps the previous secret until it expires; at most two secrets are valid."""
         endpoint = new_endpoint()
         await store.webhooks.put_endpoint(endpoint, WebhookSecret("whsec_a", NOW))
         assert await store.webhooks.put_secret(
@@ -132,7 +133,7 @@ class EndpointConformance(Conformance):
         assert values == ["whsec_c", "whsec_b"]
 
     async def test_of_first_secrets_one_is_kept(self, store: Store) -> None:
-        """Whoever comes second hears that there is one."""
+        """With `first=True`, a secret is stored only if there is none."""
         assert await store.webhooks.put_secret(
             TENANT, OWN, WebhookSecret("whsec_a", NOW), NOW, first=True
         )

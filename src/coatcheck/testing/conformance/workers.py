@@ -1,4 +1,4 @@
-"""Workers come, beat, and get lost."""
+"""Conformance tests for workers: registration, heartbeats and removal."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from coatcheck.testing.conformance.arrange import (
 
 
 class WorkerConformance(Conformance):
-    """`register_worker`, `beat`, `workers` and `remove_worker`."""
+    """Tests for `register_worker`, `heartbeat`, `list_workers` and `remove_worker`."""
 
     async def test_a_registered_worker_is_listed(self, store: Store) -> None:
-        """As it introduced itself, and not dead."""
+        """A registered worker is listed with its details and is not known to be dead."""
         await store.workers.register_worker(worker_info(WORKER))
         [seen] = await store.workers.list_workers()
         assert seen.info == worker_info(WORKER)
         assert not seen.known_dead
 
     async def test_each_beat_counts(self, store: Store, worker: str, other_worker: str) -> None:
-        """One worker's heartbeat does not move the other's."""
+        """Each worker's heartbeats are counted separately."""
         assert await store.workers.heartbeat(worker) is True
         assert await store.workers.heartbeat(worker) is True
         beats = {seen.info.id: seen.info.beats for seen in await store.workers.list_workers()}
@@ -46,7 +46,7 @@ class WorkerConformance(Conformance):
     async def test_a_worker_that_is_not_registered_cannot_beat(
         self, store: Store, worker: str
     ) -> None:
-        """False tells a worker that it was removed, so that it stops."""
+        """The heartbeat of an unknown or removed worker returns False, so the worker stops."""
         assert await store.workers.heartbeat("nobody") is False
         await store.workers.remove_worker(worker, None, NOW)
         assert await store.workers.heartbeat(worker) is False
@@ -55,7 +55,7 @@ class WorkerConformance(Conformance):
     async def test_a_lost_worker_gives_its_jobs_back(
         self, store: Store, worker: str, other_worker: str
     ) -> None:
-        """The jobs are queued again at once; the attempt counted."""
+        """Jobs of a removed worker are queued again immediately, and the attempt counts."""
         leases = [await run_job(store) for _ in range(3)]
         kept = await run_job(store, worker=OTHER_WORKER)
         assert await store.workers.remove_worker(worker, 0, NOW + 5) == 3
@@ -72,7 +72,7 @@ class WorkerConformance(Conformance):
     async def test_a_lost_lease_is_stale(
         self, store: Store, worker: str, other_worker: str
     ) -> None:
-        """What was taken from a worker is no longer its to write, claimed again or not."""
+        """The lease of a removed worker is stale, before and after the job is claimed again."""
         lease = await run_job(store)
         await store.workers.remove_worker(worker, None, NOW)
         before = await job_of(store, lease)
@@ -91,7 +91,7 @@ class WorkerConformance(Conformance):
     async def test_a_job_lost_too_often_fails(
         self, store: Store, worker: str, other_worker: str, on_lost: str
     ) -> None:
-        """Exhausted by lost workers: failed, reason lost."""
+        """A job that loses the worker of its last attempt fails with the reason `lost`."""
         terms = Terms(max_attempts=2, on_lost=on_lost, keep_failed_ms=9)
         lease = await run_job(store, new_job(terms=terms))
         await store.workers.remove_worker(worker, None, NOW)
@@ -102,7 +102,7 @@ class WorkerConformance(Conformance):
     async def test_a_job_may_ask_to_fail_when_its_worker_is_lost(
         self, store: Store, worker: str
     ) -> None:
-        """`on_lost="fail"`: what must not run twice does not, whatever attempts are left."""
+        """With `on_lost="fail"`, a lost job fails even if it has attempts left."""
         terms = Terms(max_attempts=5, on_lost="fail", keep_failed_ms=9)
         lease = await run_job(store, new_job(terms=terms))
         await store.workers.remove_worker(worker, None, NOW + 1)
@@ -116,7 +116,7 @@ class WorkerConformance(Conformance):
         assert (job.finished_at, job.expires_at) == (when, when + 9)
 
     async def test_a_lost_job_that_was_to_be_cancelled_is(self, store: Store, worker: str) -> None:
-        """Nobody wants another attempt of it."""
+        """A lost job with a cancel request is cancelled."""
         lease = await run_job(store)
         await store.jobs.cancel(TENANT, lease.job_id, NOW)
         await store.workers.remove_worker(worker, None, NOW)
@@ -126,7 +126,7 @@ class WorkerConformance(Conformance):
     async def test_a_lost_attempt_leaves_no_progress_behind(
         self, store: Store, worker: str
     ) -> None:
-        """The next one begins afresh."""
+        """Progress and phase of a lost attempt are cleared."""
         lease = await run_job(store)
         await store.workers.report(lease, Report(Progress(5, 10), "working"), NOW)
         await store.workers.remove_worker(worker, None, NOW)
@@ -134,14 +134,14 @@ class WorkerConformance(Conformance):
         assert (job.progress, job.phase) == (None, None)
 
     async def test_registering_twice_is_registering_once(self, store: Store, worker: str) -> None:
-        """A worker whose first registration was not answered tries again."""
+        """Registering a worker again keeps its heartbeat count."""
         await store.workers.heartbeat(worker)
         await store.workers.register_worker(worker_info(worker))
         [seen] = await store.workers.list_workers()
         assert (seen.info.id, seen.info.beats) == (worker, 1)
 
     async def test_a_worker_that_moved_is_not_removed(self, store: Store, worker: str) -> None:
-        """Judged by an old count: it beat in between, so nothing happens."""
+        """A worker that has sent a heartbeat since it was observed is not removed."""
         lease = await run_job(store)
         await store.workers.heartbeat(worker)
         before = await job_of(store, lease)
@@ -154,21 +154,21 @@ class WorkerConformance(Conformance):
     async def test_a_worker_whose_count_stood_still_is_removed(
         self, store: Store, worker: str
     ) -> None:
-        """Judged by the count it still has."""
+        """A worker whose heartbeat count is unchanged is removed."""
         await run_job(store)
         await store.workers.heartbeat(worker)
         assert await store.workers.remove_worker(worker, 1, NOW) == 1
         assert await store.workers.list_workers() == []
 
     async def test_removing_somebody_unknown_does_nothing(self, store: Store, worker: str) -> None:
-        """Two that find the same worker lost may both say so."""
+        """Removing an unknown or already removed worker returns None."""
         await run_job(store)
         assert await store.workers.remove_worker("nobody", None, NOW) is None
         assert await store.workers.remove_worker(worker, 0, NOW) == 1
         assert await store.workers.remove_worker(worker, 0, NOW) is None
 
     async def test_what_a_worker_has_settled_is_not_lost(self, store: Store, worker: str) -> None:
-        """Only what it still holds."""
+        """Removing a worker does not affect the jobs that it has settled."""
         done = await run_job(store)
         await settle(store, done, Succeeded("1"), NOW)
         delayed = await run_job(store)
