@@ -1,4 +1,4 @@
-"""Removing entries of the audit trail that are past their retention."""
+"""Retention of the audit trail."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from coatcheck.ids import first_ulid_at
 from coatcheck.store.base import Store
 
 DAY_MS = 86_400_000
-# Entries are kept for months: they are looked for this often.
+# Entries are kept for months, so an hourly check is enough.
 EVERY_S = 3_600.0
 AT_ONCE = 500
 
 
 class AuditRetention:
-    """A chore of the sweep."""
+    """The sweep chore that deletes expired audit entries."""
 
     def __init__(self, store: Store, clock: Clock, days: float) -> None:
         self._store = store
@@ -22,7 +22,7 @@ class AuditRetention:
         self._next = clock.monotonic()
 
     async def sweep(self) -> None:
-        """Delete what is too old, in slices, at most once an hour."""
+        """Delete expired entries in slices, at most once an hour."""
         if self._clock.monotonic() < self._next:
             return
         before = first_ulid_at(self._clock.now() - self._keep_ms)

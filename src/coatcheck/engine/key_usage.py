@@ -1,8 +1,8 @@
-"""When keys were last used, on its way to the store.
+"""Last-use times of API keys, written to the store at intervals.
 
-A request only notes the time in memory. All that was noted is written once a minute, in one batch;
-a key whose use another process has written within the minute is passed over. A crash loses the last
-minute: these are times for people, nothing in the engine depends on them.
+A request only records the time in memory. All recorded times are written once a minute, in one
+batch. The write skips a key whose use another process has written within the minute. A crash loses
+the last minute: the times are for people, and nothing in the engine depends on them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from coatcheck.store.base import Store
 log = logging.getLogger(__name__)
 
 FLUSH_S = 60.0
-# How long the last write may take when the process stops.
+# The time limit of the last write when the process stops.
 STOPPING_S = 2.0
 
 
 class KeyUses:
-    """The uses of keys in one process that are not written yet."""
+    """The key uses of one process that are not written yet."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -32,11 +32,11 @@ class KeyUses:
         self._unwritten: dict[str, KeyUse] = {}
 
     def note(self, tenant: str, key_id: str) -> None:
-        """Note that a key was used now."""
+        """Record that a key was used now."""
         self._unwritten[key_id] = KeyUse(tenant, key_id, self._clock.now())
 
     async def run(self) -> None:
-        """Write what was noted every minute until cancelled, and once more then."""
+        """Write the recorded uses every minute until cancelled, then once more."""
         try:
             while True:
                 await asyncio.sleep(FLUSH_S)
@@ -47,7 +47,7 @@ class KeyUses:
                     await self.flush()
 
     async def flush(self) -> None:
-        """Write what was noted; after an outage it is written the next time."""
+        """Write the recorded uses; if the store is unavailable, they are written the next time."""
         uses, self._unwritten = self._unwritten, {}
         if not uses:
             return

@@ -1,4 +1,4 @@
-"""Opening an engine for a process that lives on: with its store and blobs, and its chores."""
+"""Opening an engine for a long-running process, with its store, blobs and background tasks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from coatcheck.tracing import NO_TRACING, Tracing
 
 
 class Declared(Protocol):
-    """An app, as far as an engine knows one."""
+    """The parts of an app that an engine needs."""
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
@@ -47,10 +47,11 @@ async def open_engine(
     tidying: Sequence[Callable[[Engine], Awaitable[None]]] = (),
     tracing: Tracing = NO_TRACING,
 ) -> AsyncIterator[Engine]:
-    """Open the store; sweep it, fire schedules and deliver webhooks for as long as the engine is
-    in use. What is to be tidied with every sweep beside that, is given.
+    """Open the store, and sweep, fire schedules and deliver webhooks while the engine is in use.
+
+    Each sweep also calls the functions in `tidying`.
     """
-    blobs = blobs_for(settings)  # says what is wrong with its address
+    blobs = blobs_for(settings)  # raises if the address is wrong
     egress = EgressPolicy(settings.egress_allow)
     webhook_secret = _webhook_secret(settings)
     store = store_for(settings)

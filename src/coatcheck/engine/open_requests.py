@@ -1,9 +1,9 @@
-"""Limits on what a tenant has open at a time: requests and streams, and uploads in flight.
+"""Limits on what a tenant has open at a time: requests and streams, and uploads in progress.
 
-A request that waits, a stream and an upload cost little each, but they last: without a limit one
-tenant can take every file descriptor, or the memory of every upload's buffer. The counts are those
-of one process, for the resources are. A tenant that is over its limit gets a 429 and is told when
-to come back; nobody else notices.
+A waiting request, a stream and an upload cost little each, but they last. Without a limit, one
+tenant can use up every file descriptor, or the memory of every upload's buffer. The counts are per
+process, because the resources are. A tenant over its limit gets a 429 with a time to retry; other
+tenants are not affected.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ RETRY_AFTER_S = 5
 
 
 class RequestLimits(NamedTuple):
-    """What clients may do to one process."""
+    """The limits on clients of one process."""
 
-    # A body must arrive at this rate, in bytes per second, once it was waited for this long.
+    # A body must arrive at this rate, in bytes per second, once the grace time has passed.
     body_min_rate: int = 1024
     body_grace_s: float = 30.0
     uploads_per_tenant: int = 32
@@ -33,7 +33,7 @@ class RequestLimits(NamedTuple):
 
 
 def limits_for(settings: Settings) -> RequestLimits:
-    """Return the limits that the settings, and the descriptors of this process, come to."""
+    """Return the limits that follow from the settings and the file descriptors of this process."""
     return RequestLimits(
         settings.body_min_rate,
         settings.body_grace_s,
@@ -45,7 +45,7 @@ def limits_for(settings: Settings) -> RequestLimits:
 
 
 class TenantOpenLimit:
-    """Counts what each tenant has open of one thing."""
+    """Limits how many of one resource each tenant has open."""
 
     def __init__(self, limit_name: str, noun: str, limit: int) -> None:
         self._limit_name = limit_name
@@ -55,7 +55,7 @@ class TenantOpenLimit:
 
     @contextlib.contextmanager
     def hold(self, tenant: str) -> Iterator[None]:
-        """Count one more for as long as the context lasts; raises TooManyOpen."""
+        """Count one more while the context is open; raises TooManyOpen."""
         if self._open[tenant] >= self._limit:
             raise TooManyOpen(
                 f"this tenant has {self._limit:,} {self._noun} open, which is its limit; "
@@ -74,5 +74,5 @@ class TenantOpenLimit:
                 del self._open[tenant]
 
     def count(self, tenant: str) -> int:
-        """Return how many a tenant has open."""
+        """Return how many of the resource a tenant has open."""
         return self._open.get(tenant, 0)

@@ -47,9 +47,11 @@ def create_http_app(
     surfaces: Iterable[Surface] = (),
     cockpit: Iterable[Endpoint] = (),
 ) -> Starlette:
-    """Build the application for an engine, with the canonical API and surfaces. Pages of
-    `cors_origins` may call it. Without `pages` it serves no pages but those of the `cockpit`.
-    `has_worker` says that a worker runs beside it, so that short work may be done here instead.
+    """Build the application for an engine, with the canonical API and surfaces.
+
+    Pages of `cors_origins` may call the application. Without `pages` it serves no pages but those
+    of the `cockpit`. `has_worker` says that a worker runs beside it, so that short work may be done
+    here instead.
     """
     by_name = {surface.name: surface for surface in surfaces}
     endpoints = [*ENDPOINTS, *_surface_endpoints(by_name)]

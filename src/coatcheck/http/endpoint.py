@@ -15,7 +15,7 @@ from coatcheck.model.access import Scope
 
 
 class Access(StrEnum):
-    """Who may call an endpoint."""
+    """The callers that may use an endpoint."""
 
     PUBLIC = "public"  # no key is needed
     AUTHENTICATED = "authenticated"  # any key
@@ -25,7 +25,7 @@ class Access(StrEnum):
 
 
 class KindRule(Enum):
-    """Which kinds a key's scope must cover, unless the endpoint is about one fixed kind."""
+    """The kinds that a key's scope must cover, unless the endpoint is about one fixed kind."""
 
     JOB = "job"  # the kind of the job that the path names
     SCHEDULE = "schedule"  # the kind of the schedule that the path names
@@ -127,9 +127,10 @@ class Endpoint:
         return Scope.READ if self.method == "GET" else Scope.WRITE
 
     def check_declared(self) -> None:
-        """Raise unless the endpoint declares which kinds a key's scope must cover. Every scope but
-        `admin` can be limited to kinds, so an endpoint without a rule would be open to keys for
-        other kinds.
+        """Raise unless the endpoint declares which kinds a key's scope must cover.
+
+        Every scope but `admin` can be limited to kinds, so an endpoint without a rule would be open
+        to keys for other kinds.
         """
         if self.kind is None and self.scope not in (None, Scope.ADMIN):
             raise ConfigurationError(

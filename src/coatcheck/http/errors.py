@@ -85,7 +85,7 @@ CODES = {
     413: "too-large",
     415: "unsupported-media-type",
 }
-# A guess: nobody can know when a store that is down or full recovers.
+# A guess: the recovery time of a store that is down or full is unknown.
 STORE_RETRY_S = 5
 
 
@@ -159,8 +159,10 @@ def format_problem(error: ErrorResponse, _path: str) -> Response:
 
 
 def error_response(error: Exception) -> ErrorResponse:
-    """Map an exception to its error response. An unexpected exception is logged and becomes a 500
-    without its text, which may contain anything.
+    """Map an exception to its error response.
+
+    An unexpected exception is logged and becomes a 500 without its text, which may contain
+    anything.
     """
     if isinstance(error, CoatcheckError):
         for kind, status in STATUS:
@@ -191,6 +193,6 @@ def _headers_of(status: int, error: CoatcheckError) -> dict[str, str] | None:
             "RateLimit-Policy": f'"{error.quota}";q={error.limit}{window}',
             "RateLimit": f'"{error.quota}";r=0;t={error.retry_after_s}',
         }
-        # The body of an upload is not read, and connections are what this quota limits.
+        # The body of an upload is not read, and this quota limits connections.
         return {**headers, "Connection": "close"} if isinstance(error, TooManyOpen) else headers
     return None

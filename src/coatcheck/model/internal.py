@@ -1,9 +1,9 @@
-"""Fields of an input that only this server writes.
+"""Input fields that only this server sets.
 
-A surface may keep more in the input of its jobs than a client may say: who owns a relayed call, its
-encrypted credentials. Such a field is declared as `Internal[...]`. It is not part of the kind's
-schema, and a submission that sets it is rejected unless a surface of this server has built its
-input (`Submission.trusted`). A worker reads a stored input without this check.
+A surface may store more in the input of its jobs than a client may set, such as the owner of a
+relayed call or its encrypted credentials. Such a field is declared as `Internal[...]`. The field is
+not part of the kind's schema, and a submission that sets it is rejected unless a surface of this
+server has built the input (`Submission.trusted`). A worker reads a stored input without this check.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BeforeValidator, ValidationInfo
 from pydantic.json_schema import SkipJsonSchema
 
-# In the context of a validation: the input was written by a client.
+# Validation context key: a client has written the input.
 BY_CLIENT = "coatcheck_by_client"
 
 T = TypeVar("T")

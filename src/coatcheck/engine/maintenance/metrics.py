@@ -1,12 +1,13 @@
-"""Counts of what this process does, on their way to the store.
+"""Counters of this process, written to the store at intervals.
 
-Any process of a system can show the counts of all of them, since they are added up in the store:
-a worker opens no port, and still its jobs are seen. Counting costs a dictionary entry; what has
-been counted is named and written every few seconds, all at once. A crash loses what was not written
-yet: these are numbers for people and alarms, nothing in the engine depends on their being complete.
+Any process of a system can show the counts of all processes, because the store adds them up. A
+worker opens no port, and its jobs are counted all the same. Counting costs one dictionary entry;
+every few seconds the counts are named and written, all at once. A crash loses the counts that were
+not written yet. The numbers are for people and alerts; nothing in the engine depends on their being
+complete.
 
-A count is named the way Prometheus writes it, `name{label="value"}`. Times are counted in
-milliseconds and shown in seconds (http/server/metrics.py).
+A counter has a Prometheus name, `name{label="value"}`. Durations are counted in milliseconds and
+shown in seconds (http/server/metrics.py).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ DELIVERIES = "webhook_deliveries"
 
 @dataclass(slots=True)
 class Latency:
-    """How often and how long something was waited for."""
+    """The number and total duration of some waits."""
 
     seconds: float = 0.0
     count: int = 0
@@ -65,36 +66,37 @@ class Latency:
 
 
 class Metrics:
-    """What one process has counted and not written yet."""
+    """The counts of one process that are not written yet."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self.throughput = Throughput(store, clock)
         self._counts: Counter[str] = Counter()
-        # Of each histogram and kind: how many in each bucket, and all their milliseconds.
+        # By histogram and kind: the count of each bucket, then the total milliseconds.
         self._times: dict[tuple[str, str], list[int]] = {}
         self._looks: Counter[str] = Counter()
-        self._intervals: dict[str, list[int]] = {}  # of looks, by what came of them
-        self._looks_are_news = True  # the first, and those that failed, are written soon
-        self.store_latency = Latency()  # of this process alone
+        self._intervals: dict[str, list[int]] = {}  # of polls, by outcome
+        self._looks_are_news = True  # the first poll and failed polls are written soon
+        self.store_latency = Latency()  # of this process only
 
     def submitted(self, kind: str, jobs: int = 1) -> None:
-        """Count jobs that were taken in."""
+        """Count submitted jobs."""
         self._counts[_of_kind(SUBMITTED, kind)] += jobs
 
     def started(self, kind: str, waited_ms: int) -> None:
-        """Count an attempt that begins, and how long its job was due."""
+        """Count an attempt that starts, and how long its job was due."""
         self._counts[_of_kind(STARTED, kind)] += 1
         self._observe(WAIT_TIME, kind, waited_ms)
 
     def job_polled(self, kind: str) -> None:
-        """Count somebody who came back for a job by handing it in again."""
+        """Count a repeated submission that polls for an existing job."""
         self._counts[_of_kind(POLLED, kind)] += 1
 
     def worker_polled(self, outcome: str, interval_s: float) -> None:
-        """Count a look for work: `found` some, `nothing`, or `failed`; and observe the poll
-        interval that was in force. An idle worker does not write for that: after its first look,
-        these go along with other counts.
+        """Count a poll for work that `found` some, found `nothing` or `failed`.
+
+        Also observe the poll interval in force. An idle worker does not write for polls alone:
+        after the first poll, these counts are written together with others.
         """
         self._looks[f'{LOOKS}{{outcome="{outcome}"}}'] += 1
         numbers = self._intervals.setdefault(outcome, _new_histogram())
@@ -102,17 +104,20 @@ class Metrics:
         self._looks_are_news |= outcome == "failed"
 
     def delivered(self, outcome: str) -> None:
-        """Count a call of a webhook: delivered, retried (it will be) or failed."""
+        """Count a webhook call: delivered, retried (it will be) or failed."""
         self._counts[f'{DELIVERIES}{{outcome="{outcome}"}}'] += 1
 
     def finished(self, kind: str, queue: str, state: str, ran_ms: int) -> None:
-        """Count a job that has ended, and how long its last attempt ran."""
+        """Count a finished job, and how long its last attempt ran."""
         self._counts[_of_state(FINISHED, kind, state)] += 1
         self.throughput.finished(queue, kind, state)
         self._observe(RUN_TIME, kind, ran_ms)
 
     def settled(self, kind: str, queue: str, outcome: Outcome, *, last: bool, ran_ms: int) -> None:
-        """Count how an attempt ended, the last one or not; what was given back is nothing."""
+        """Count the outcome of an attempt, the last one or not.
+
+        A released or waiting job is not counted.
+        """
         match outcome:
             case Succeeded():
                 self.finished(kind, queue, "succeeded", ran_ms)
@@ -126,11 +131,11 @@ class Metrics:
                 pass
 
     def retried(self, kind: str) -> None:
-        """Count an attempt after which there will be another."""
+        """Count an attempt that will be retried."""
         self._counts[_of_kind(RETRIED, kind)] += 1
 
     async def flush(self) -> None:
-        """Add what was counted to the store; what cannot be written is dropped."""
+        """Add the counts to the store; counts that cannot be written are dropped."""
         await self.throughput.flush()
         counts, self._counts = self._counts, Counter()
         times, self._times = self._times, {}
@@ -142,7 +147,7 @@ class Metrics:
         try:
             await self._store.maintenance.increment_counters(counts)
         except StoreError:
-            # Whether it was written is not known: rather too few than twice.
+            # The write may have succeeded: counting too few is better than counting twice.
             log.warning("the counts could not be written")
 
     def _take_looks(self) -> Counter[str]:
@@ -154,7 +159,7 @@ class Metrics:
         return looks
 
     async def run(self) -> None:
-        """Write what was counted every few seconds, until cancelled; then once more."""
+        """Write the counts every few seconds until cancelled, then once more."""
         try:
             while True:
                 await asyncio.sleep(FLUSH_S)
@@ -194,7 +199,7 @@ def _of_histogram(name: str, label: str, value: str, numbers: list[int]) -> dict
     }
 
 
-# Names are put together once: several are counted for every job.
+# Names are cached, because every job increments several counters.
 
 
 @lru_cache(maxsize=4_096)

@@ -1,24 +1,24 @@
-"""Sealing anew what an older key has sealed, so that this key can be dropped.
+"""Rekeying: encrypts data of an older key with the current one, so that the older can be dropped.
 
-*Texts* are read some at a time and written over what was read (`store/rekey.py`). Only the places
-where the store writes envelopes are looked at, so user text that looks like one is no obstacle. A
-text that cannot be decrypted is logged, counted and skipped. What was kept before there was a key
-stays as it is, but for secrets of webhooks: those are sealed in any case
-(`store/encrypted/secrets.py`). Without encryption keys that is under the pepper, and all that is
-done.
+*Texts* are read in slices, and each is replaced only if it is unchanged (`store/rekey.py`). Only
+the columns in which the store writes envelopes are read, so user text that looks like an envelope
+is no obstacle. A text that cannot be decrypted is logged, counted and skipped. Text that was stored
+before there was a key stays as it is, except for webhook secrets: those are always encrypted
+(`store/encrypted/secrets.py`). Without encryption keys, secrets are encrypted with the pepper, and
+nothing else is rekeyed.
 
-*A blob* is written anew under its own name: whoever is about to read it, such as a worker that has
-claimed its job, must find it there. It may be removed meanwhile, with its job; then its bytes must
-not come back. So it is noted first, and when it is written it is looked whether it is still wanted.
-A note that is found at the beginning is of a run that was broken off: what it names is looked at
-in the same way.
+*A blob* is rewritten under its own key, because a reader, such as a worker that has claimed its
+job, must find it there. The blob may be removed meanwhile, with its job; then its bytes must not
+come back. So a note of the blob is recorded first. After the write, the blob is deleted unless its
+row still exists. A note that is found at the start belongs to an interrupted run: its blob is
+checked in the same way.
 
-Two runs at a time would write the same blobs, so a run holds a note of its own, renewed with each
-slice and each blob, that keeps another from beginning.
+Two concurrent runs would write the same blobs. So a run holds a record of its own, renewed with
+each slice and each blob, that prevents another run from starting.
 
-Nothing is held up by any of this, and nothing is lost when it is broken off: what is done is done,
-and the next run finds the rest. Servers that still seal with the older key make more of it; they
-are to be restarted with the new one first.
+Rekeying blocks nothing, and an interruption loses nothing: finished work stays, and the next run
+finds the rest. Servers that still encrypt with the older key add more data under it. Restart them
+with the new key first.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ AT_ONCE = 100
 NOWHERE = "\x01"  # in no text: JSON escapes it
 NOTES = "resealing"
 RUNS = "resealing-run"
-# Longer than the largest blob takes.
+# Longer than rekeying the largest blob takes.
 HELD_MS = 600_000
-# No tenant can have this name: nobody finds the notes among their own.
+# No tenant can have this name, so no tenant finds the notes among its records.
 SYSTEM_TENANT = "-"
 
 Progress = Callable[["RekeyProgress"], None]
@@ -59,21 +59,23 @@ Progress = Callable[["RekeyProgress"], None]
 
 @dataclass
 class RekeyProgress:
-    """How far it has come. `left` could not be opened: their key is missing, or they are damaged.
-    `unreadable_messages` could not be opened either, but may be user text that an older version
-    stored in clear: nothing follows from those.
+    """The progress of a run.
+
+    `left` counts data that could not be decrypted: the key is missing, or the data is damaged.
+    `unreadable_messages` could not be decrypted either, but may be user text that an older version
+    stored in clear, so they are no evidence of a problem.
     """
 
     texts: int = 0
     blobs: int = 0
     looked_at: int = 0
     left: int = 0
-    missing: str = ""  # what was said of the first of these
+    missing: str = ""  # the error of the first one
     unreadable_messages: int = 0
 
 
 class Rekeyer:
-    """Seals all that a store and its blobs keep with the first key, and secrets with theirs."""
+    """Encrypts a store and its blobs with the first key, and webhook secrets with theirs."""
 
     def __init__(
         self,
@@ -94,7 +96,7 @@ class Rekeyer:
         self.done = RekeyProgress()
 
     async def run(self) -> RekeyProgress:
-        """Do all of it; raises Conflict while another run does."""
+        """Rekey everything; raises Conflict while another run is in progress."""
         await self._hold()
         try:
             await self._all_secrets()
@@ -112,7 +114,7 @@ class Rekeyer:
         return self.done
 
     async def _hold(self) -> None:
-        """Begin a run, or go on with it."""
+        """Acquire or renew the record that excludes other runs."""
         now = self._clock.now()
         run = Record(SYSTEM_TENANT, RUNS, RUNS, "{}", 0, now, now + HELD_MS)
         version = 0 if self._run is None else self._run.version
@@ -134,21 +136,21 @@ class Rekeyer:
         def change(text: StoredText) -> str:
             tenant, *others = text.key
             about = None
-            if place.table == "messages":  # compared as they are sealed, see `SealedStore.send`
+            if place.table == "messages":  # compared encrypted, see `EncryptedJobs.send_event`
                 job_id, name, _ = others
                 about = f"{job_id}\0{name}\0{text.beside[0]}"
             if place.members and not text.text.startswith(PREFIX):
                 return self._with_members(place, text, keys)
             return keys.reencrypt(text.text, str(tenant), about)
 
-        # Members in clear may hold anything, so a text is not passed over for what is in it.
+        # Members in clear may contain anything, so the text's content cannot exclude it.
         lacking = NOWHERE if place.members else f"{PREFIX}{keys.first}:"
         await self._replace(place, PREFIX, lacking, change)
 
     def _with_members(self, place: EncryptedColumn, text: StoredText, keys: Keyring) -> str:
         """Re-encrypt the members of a JSON object that are envelopes."""
         if place.table == "events" and text.beside[0] != EventType.PROGRESS:
-            return text.text  # sealed as a whole, or in clear
+            return text.text  # encrypted as a whole, or in clear
         fields = json.loads(text.text)
         changed = False
         for name in place.members:

@@ -1,12 +1,12 @@
-"""The sweep: finding lost workers and doing what time has made due.
+"""The sweep: removes lost workers and does the work that falls due with time.
 
-Any number of processes sweep the same store, each on its own, none of them a leader. All they do
-is idempotent, and the store refuses what another has done first.
+Any number of processes sweep the same store independently, without a leader. Every action is
+idempotent, and the store rejects an action that another process has already done.
 
-A worker is lost when its process is known to be dead, or when its heartbeat count has not moved
-for a whole lease *on this sweeper's monotonic clock*, counted from when this sweeper first saw
-that count. So neither a jump of the wall clock nor a difference between two machines' clocks can
-lose a worker, and an orphaned job is back in its queue within one lease and two sweeps.
+A worker is lost if its process is known to be dead, or if its heartbeat count has not changed for a
+whole lease *on this sweeper's monotonic clock*, measured from when this sweeper first saw that
+count. So neither a jump of the wall clock nor a difference between two machines' clocks can lose a
+worker, and an orphaned job is queued again within one lease and two sweeps.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from coatcheck.store.base import Store
 
 log = logging.getLogger(__name__)
 
-# What is to be done with every sweep, beside what the store and the blobs need.
+# Work to do with every sweep, besides that of the store and the blobs.
 Chore = Callable[[], Awaitable[None]]
 
 
 class Sweeper:
-    """One process's sweep."""
+    """The sweep of one process."""
 
     def __init__(
         self,
@@ -46,21 +46,21 @@ class Sweeper:
         self._clock = clock
         self._lease_s = lease_s
         self._sweep_s = sweep_s
-        # Worker id -> (its count when last seen to move, when that was seen).
+        # Worker id -> (its count when it last changed, when this process saw the change).
         self._seen: dict[str, tuple[int, float]] = {}
 
     async def run(self) -> None:
-        """Sweep until cancelled; an outage of the store is waited out."""
+        """Sweep until cancelled; wait out any outage of the store."""
         while True:
             try:
                 await self.sweep()
             except StoreError as error:
                 log.warning("the sweep could not be done", extra={"why": str(error)})
-            # Spread, so that many processes do not all come at once.
+            # Jitter, so that many processes do not sweep at the same moment.
             await asyncio.sleep(self._sweep_s * random.uniform(0.8, 1.0))  # noqa: S311 - no secret
 
     async def sweep(self) -> None:
-        """Look once."""
+        """Sweep once."""
         await self._remove_lost_workers()
         await self._sweep_store()
         if self._payload_store is not None:
@@ -76,7 +76,7 @@ class Sweeper:
         except StoreError:
             raise
         except Exception as error:
-            # Somebody else's code: it keeps neither the others nor the next sweep from theirs.
+            # Other packages' code: a failure must not stop the other chores or the next sweep.
             log.exception("a chore failed", exc_info=error)
 
     async def _sweep_store(self) -> None:
@@ -109,7 +109,7 @@ class Sweeper:
                     info.id, info.beats, self._clock.now()
                 )
                 if jobs is None:
-                    continue  # it beat once more, or somebody else was faster
+                    continue  # it sent another heartbeat, or another process was faster
                 await self._store.maintenance.increment_counters({"lapsed_leases": 1})
                 log.warning(
                     "a worker was lost",

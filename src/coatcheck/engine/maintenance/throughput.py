@@ -1,12 +1,12 @@
-"""How many jobs have ended in each minute of the last hour, by queue and kind.
+"""Throughput: how many jobs finished in each minute of the last hour, by queue and kind.
 
-For people who look: nothing in the engine depends on it. Each process keeps the counts of a minute
-as a document of its own (store `records`), written over every few seconds with what it has counted
-by then, so no two processes write the same one and a write that is repeated changes nothing. The
-documents expire by themselves. A crash loses what was not written yet.
+The numbers are for people; nothing in the engine depends on them. Each process keeps the counts of
+a minute in a document of its own (store `records`) and overwrites it every few seconds. So no two
+processes write the same document, and a repeated write changes nothing. The documents expire. A
+crash loses the counts that were not written yet.
 
-What is counted is how workers ended jobs. Jobs that nobody ran, because they were cancelled or
-expired in the queue, are not in it.
+Only jobs that workers finished are counted. Jobs that never ran, because they were cancelled or
+expired in the queue, are not.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Counts = dict[tuple[str, str], list[int]]
 
 
 class FinishedCount(NamedTuple):
-    """How many jobs of a kind ended in a queue, within the minute that began then."""
+    """How many jobs of a kind in a queue finished within the minute that starts at `minute`."""
 
     minute: int
     queue: str
@@ -47,7 +47,7 @@ class FinishedCount(NamedTuple):
 
 
 class Throughput:
-    """What one process has counted of the minutes that are not written for good."""
+    """The counts of one process for the minutes that may still change."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -57,7 +57,7 @@ class Throughput:
         self._unwritten: set[int] = set()
 
     def finished(self, queue: str, kind: str, state: str) -> None:
-        """Count a job that has ended."""
+        """Count a finished job."""
         minute = self._clock.now() // MINUTE_MS
         counts = self._minutes.setdefault(minute, {})
         if (queue, kind) not in counts:
@@ -66,7 +66,7 @@ class Throughput:
         self._unwritten.add(minute)
 
     async def flush(self) -> None:
-        """Write what was counted since the last time; what cannot be written is tried again."""
+        """Write the counts that changed since the last flush; keep those that fail for the next."""
         now = self._clock.now()
         for minute in sorted(self._unwritten):
             rows = [[*key, *counts] for key, counts in self._minutes[minute].items()]
@@ -89,7 +89,7 @@ class Throughput:
         self._forget(now // MINUTE_MS - 1)
 
     async def last_hour(self) -> list[FinishedCount]:
-        """Read what all processes have counted, the oldest minute first."""
+        """Read the counts of all processes, oldest minute first."""
         await self.flush()
         now = self._clock.now()
         added: dict[tuple[int, str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
@@ -107,7 +107,7 @@ class Throughput:
         return [FinishedCount(*key, *counts) for key, counts in sorted(added.items())]
 
     def _forget(self, before: int) -> None:
-        """Drop what is over and written, and what could not be written for an hour."""
+        """Drop minutes that are over and written, or could not be written for an hour."""
         for minute in [each for each in self._minutes if each < before]:
             if minute not in self._unwritten or minute < before - MINUTES:
                 del self._minutes[minute]

@@ -1,14 +1,17 @@
-"""What steps came to and what was sent to jobs, where it is too large for a row.
+"""Step results and events that are too large for a row.
 
-The protocol is that of `engine/payloads/payloads.py`: the bytes are written first, and the fenced
-write of the step, or the write of the event, takes them over. From then on they are a blob of the
-job like any other: deleted with it, counted in its receipt, swept where nobody came to name them.
+The protocol is the one in `engine/payloads/payloads.py`: the bytes are written first, then the
+fenced write of the step, or the write of the event, takes ownership of them. From then on they are
+a blob of the job like any other. The blob is deleted with the job and counted in its receipt. The
+sweep removes a blob that no step or event names.
 
-- A handler that comes past a step again reads its result then, not all of them when it begins.
-- An event that was taken is in two places, the event and the step that took it; the blob is one.
-- A fork has copies of its own, so that either job can be deleted without a look at the other. They
-  are made before the transaction that forks. A step that has come to an end in between would still
-  be the original's: the store refuses the fork then.
+- A replaying handler reads the result of a step when it reaches that step, not all results at the
+  start.
+- A received event is recorded twice, as the event and in the step that received it. Both refer to
+  the same blob.
+- A fork gets its own copies, so either job can be deleted without checking the other. The copies
+  are made before the transaction that forks. A step that finishes in between would still refer to
+  the original's blob, so the store rejects the fork in that case.
 """
 
 from __future__ import annotations
@@ -28,12 +31,12 @@ if TYPE_CHECKING:
 
 
 def has_large_results(payload_store: PayloadStore, steps: Sequence[Step]) -> bool:
-    """Tell whether any of these has a result that is to be kept apart."""
+    """Return whether any of these steps has a result that must be offloaded."""
     return any(step.result is not None and payload_store.is_large(step.result) for step in steps)
 
 
 async def offload_step_results(payload_store: PayloadStore, lease: Lease, report: Report) -> Report:
-    """Return a report with the results of its steps as they are kept."""
+    """Return a report with the large results of its steps offloaded."""
     if not has_large_results(payload_store, report.steps):
         return report
     kept = []
@@ -47,7 +50,7 @@ async def offload_step_results(payload_store: PayloadStore, lease: Lease, report
 
 
 async def with_step_results(payload_store: PayloadStore, steps: Sequence[Step]) -> list[Step]:
-    """Read results that are kept apart, as long as they are not too large to be shown together."""
+    """Load offloaded step results until their total size exceeds the limit for inline results."""
     left = MAX_INLINE_RESULT
     shown = []
     for step in steps:
@@ -66,8 +69,9 @@ async def copy_large_payloads(
     steps: Sequence[Step],
     messages: Sequence[SentEvent],
 ) -> dict[str, str]:
-    """Copy for a fork what is kept apart of another job's history; return each copy by what it is
-    a copy of.
+    """Copy the offloaded payloads of another job's history for a fork.
+
+    Return each copy's reference by the reference of its original.
     """
     results = [step.result for step in steps if step.result is not None]
     there = dict.fromkeys([*results, *(message.data for message in messages)])

@@ -1,21 +1,21 @@
-"""Keeping bytes that are too large for a row: large inputs and results, and the files of jobs.
+"""Blob storage for bytes that are too large for a row: large inputs, large results and job files.
 
-No blob is ever without a row that says whose it is, so nobody needs to list a bucket to know what
-is in it:
+Every blob has a row that names its owner, so cleanup never has to list a bucket:
 
-1. A row reserves a key that is new and random, for one job and for `RESERVED_MS`.
+1. A row reserves a new random key, for one job and for `RESERVED_MS`.
 2. The bytes are written under that key, and nowhere else.
 3. The transaction that names the blob (the job's submit, the settle with its result, the fenced
-   write of a file) takes it over: from then on it lives as long as its job.
+   write of a file) takes ownership of it. From then on the blob lives as long as its job.
 
-A small file of a job skips all that: it is written into the row that names it.
+A small file of a job skips all three steps: its bytes are written into the row that names it.
 
-A crash between 1 and 3 leaves a reserved row, and perhaps bytes: the sweep of any process removes
-both once the time has passed. So does whoever finds that nobody will need it, such as the loser of
-two submits under one key. Deleting a job, by hand or by its retention, gives all its blobs up in
-that same transaction; replacing a file gives up the one before. What is given up, or was not named
-in time, cannot be named any more. Its bytes are removed first and its row after that: a crash in
-between only means that the bytes are removed twice.
+A crash between 1 and 3 leaves a reserved row, and perhaps bytes. The sweep of any process removes
+both once the reservation has expired. The process that finds a blob to be unneeded also removes it,
+such as the loser of two submits with one idempotency key. Deleting a job, by request or by
+retention, marks all its blobs for removal in the same transaction; replacing a file marks the
+previous one. A blob that is marked for removal, or was not named in time, can no longer be named.
+The bytes are removed first, then the row: a crash in between only means that the bytes are removed
+twice.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ log = logging.getLogger(__name__)
 
 # Longer than the slowest upload that is worth waiting for.
 RESERVED_MS = 6 * 3_600_000
-# A payload has been in memory on its way here: this only keeps the count honest.
+# A payload has already been in memory, so this limit only keeps the byte count honest.
 LARGEST_PAYLOAD = 1 << 40
 LARGEST_ARTIFACT = 5_000_000_000
-# A larger result is not shown with its job: it has an address of its own.
+# A job's response does not include a larger result; the result has its own URL.
 MAX_INLINE_RESULT = 1024 * 1024
 AT_ONCE = 200
 
@@ -76,7 +76,7 @@ AT_ONCE = 200
 class PayloadStore:
     """The blobs of one store's jobs.
 
-    Without a place for blobs every payload is kept in its row, and no job can leave files behind.
+    Without a blob store, every payload stays in its row and jobs cannot save files.
     """
 
     def __init__(self, store: Store, blobs: Blobs | None, clock: Clock) -> None:
@@ -91,11 +91,11 @@ class PayloadStore:
         return self._place
 
     def is_large(self, text: str) -> bool:
-        """Tell whether a payload is kept apart."""
+        """Return whether a payload must be stored as a blob."""
         return not fits_inline(text) and self._place is not None
 
     async def put(self, tenant: str, job_id: str, source: Source, limit: int) -> BlobReference:
-        """Write a blob for a job; it is to be named soon."""
+        """Write a blob for a job, which must name it before the reservation expires."""
         blob = BlobName(tenant, job_id, f"jobs/{job_id}/{secrets.token_hex(16)}")
         await self._store.files.reserve_blob(blob, self._clock.now() + RESERVED_MS)
         written = await self._blobs.put(blob.key, source, limit)
@@ -104,14 +104,18 @@ class PayloadStore:
     async def put_unowned(
         self, blob: BlobName, source: Source, limit: int, within_ms: int = RESERVED_MS
     ) -> BlobDigest:
-        """Write a blob that no job has named yet; what fails leaves nothing. It is to be named
-        within so long.
+        """Write a blob that no job has named yet.
+
+        A failed write leaves nothing behind. A job must name the blob within `within_ms`.
         """
         reserved = min(within_ms, RESERVED_MS)
         return await self._apart(blob, lambda: self._blobs.put(blob.key, source, limit), reserved)
 
     async def copy_unowned(self, key: str, blob: BlobName, most: int) -> BlobDigest:
-        """Copy what somebody else has written, and read the copy; what fails leaves none."""
+        """Copy a blob that a client has written, and hash the copy.
+
+        A failed copy leaves nothing behind.
+        """
         return await self._apart(blob, lambda: self._blobs.copy(key, blob.key, most))
 
     async def _apart(
@@ -130,16 +134,18 @@ class PayloadStore:
     async def _give_up(self, blob: BlobName) -> None:
         try:
             await self.remove([blob])
-        except StoreError as error:  # the sweep will come by
+        except StoreError as error:  # the sweep will remove it
             log.warning("a blob could not be given up", extra={"why": str(error)})
 
     async def sign(self, key: str, seconds: float) -> SignedAddress | None:
-        """Return an address that a blob can be written to; None where there are no such."""
+        """Return a signed address for writing a blob, or None if the store cannot sign one."""
         return await self._blobs.sign(key, seconds)
 
     async def clear(self, key: str) -> None:
-        """Remove the bytes of a blob that somebody else can write to; its row stays, for the sweep
-        of what is written there later, and of what cannot be reached now.
+        """Remove the bytes of a blob that a client can still write to.
+
+        The row stays, so that the sweep removes bytes that are written later or cannot be reached
+        now.
         """
         try:
             await self._blobs.delete(key)
@@ -147,11 +153,11 @@ class PayloadStore:
             log.warning("a blob could not be cleared", extra={"why": str(error)})
 
     async def fetch(self, blob: StoredUpload, path: Path) -> None:
-        """Write a blob to a file, and check it; raises BlobGone, BlobDamaged."""
+        """Write a blob to a file and verify its hash; raises BlobGone, BlobDamaged."""
         await self._blobs.fetch(blob.key, blob.size, blob.sha256, path)
 
     async def offload(self, tenant: str, job_id: str, text: str) -> str:
-        """Return a payload as it is kept: itself, or a reference to a new blob."""
+        """Return the stored form of a payload: the text itself, or a reference to a new blob."""
         if not self.is_large(text):
             return text
         content = await asyncio.to_thread(text.encode)
@@ -166,7 +172,7 @@ class PayloadStore:
     async def stream(
         self, blob: BlobReference | Artifact | StoredUpload, start: int = 0, stop: int | None = None
     ) -> AsyncIterator[bytes]:
-        """Open a blob and iterate over its bytes, or those between two places."""
+        """Open a blob and iterate over its bytes, or over the range from `start` to `stop`."""
         stop = blob.size if stop is None else stop
         if isinstance(blob, Artifact) and blob.row is not None:
             content = await self._store.files.get_artifact_content(*blob.row)
@@ -178,7 +184,7 @@ class PayloadStore:
     # --- jobs
 
     async def offload_inputs(self, jobs: Sequence[JobInsert]) -> list[JobInsert]:
-        """Return new jobs with their inputs as they are kept."""
+        """Return new jobs with their large inputs offloaded."""
 
         async def store(number: int, job: JobInsert) -> None:
             text = await self.offload(job.tenant, job.id, job.input)
@@ -190,7 +196,10 @@ class PayloadStore:
         return kept
 
     async def drop_inputs(self, jobs: Sequence[JobInsert]) -> None:
-        """Remove the blobs of jobs that were not taken in; what fails is left to the sweep."""
+        """Remove the input blobs of jobs that were not submitted.
+
+        The sweep removes any blob for which this fails.
+        """
         names = [
             BlobName(job.tenant, job.id, read_reference(job.input).key)
             for job in jobs
@@ -200,7 +209,7 @@ class PayloadStore:
             await self.remove(names)
 
     async def offload_results(self, settlements: Sequence[Settlement]) -> list[Settlement]:
-        """Return the ends of attempts with their results as they are kept."""
+        """Return settlements with their large results offloaded."""
 
         async def stored(settlement: Settlement) -> Settlement:
             lease, outcome, _ = settlement
@@ -212,8 +221,10 @@ class PayloadStore:
         return list(await asyncio.gather(*map(stored, settlements)))
 
     async def with_result(self, job: Job) -> Job:
-        """Read a result that is kept apart, unless it is too large to be shown with its job, or
-        cannot be read now: the job itself is worth showing all the same.
+        """Load an offloaded result into a job.
+
+        The job is returned as it is if the result is too large to show inline or cannot be read
+        now.
         """
         if job.result is None or not is_reference(job.result):
             return job
@@ -231,9 +242,9 @@ class PayloadStore:
     async def save_artifact(
         self, lease: Lease, name: str, source: Source, content_type: str | None
     ) -> Artifact:
-        """Keep a file of a running job under a name; raises InvalidInput, TooLarge, StaleLease.
+        """Save a file of a running job under a name; raises InvalidInput, TooLarge, StaleLease.
 
-        What was written by one who came too late is removed by the sweep.
+        If the lease is stale, the sweep removes the bytes.
         """
         check_name(name)
         media_type = check_content_type(content_type, name)
@@ -253,10 +264,10 @@ class PayloadStore:
             raise StaleLease(f"the lease on job {lease.job_id} is stale")
         return artifact
 
-    # --- removing
+    # --- removal
 
     async def sweep(self) -> int:
-        """Remove the bytes that nobody needs any more; return how many blobs that were."""
+        """Remove the bytes of all unneeded blobs; return how many blobs were removed."""
         if self._place is None:
             return 0
         removed = 0
@@ -270,7 +281,7 @@ class PayloadStore:
                 return removed
 
     async def remove(self, names: Sequence[BlobName]) -> int:
-        """Remove blobs that nobody needs, as far as they can be reached."""
+        """Remove unneeded blobs, as far as they can be reached; return how many were removed."""
         if not names:
             return 0
         ends = await asyncio.gather(
@@ -292,9 +303,9 @@ class PayloadStore:
 
 
 def unreadable_input_outcome(error: StoreError, delay_ms: int) -> Outcome:
-    """Say what becomes of an attempt whose input could not be read.
+    """Return the outcome of an attempt whose input could not be read.
 
-    While the blob store is away the job is given back, and the attempt does not count.
+    While the blob store is unavailable, the job is released and the attempt does not count.
     """
     if isinstance(error, StoreUnavailable):
         return Released(delay_ms, Failure(error.code, str(error), retryable=True))
@@ -307,7 +318,7 @@ async def _as_stream(content: bytes) -> AsyncIterator[bytes]:
 
 
 async def _read_small(source: Source) -> bytes | None:
-    """Read what is small enough to be kept in a row; None, and nothing of it is read, for more."""
+    """Read a source that fits into a row; return None, with nothing consumed, if it is larger."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         return bytes(source) if memoryview(source).nbytes <= IN_ROW_BYTES else None
     if isinstance(source, AsyncIterator):

@@ -1,20 +1,20 @@
-"""Files that a client writes to the blob store itself, at an address that was signed for it.
+"""Uploads that a client writes directly to the blob store, at a signed address.
 
-1. The client says what it will write. A blob is noted for nobody, like any other before its bytes,
-   and what was said is written down under the id that the upload will have.
-2. It gets an address that only this blob can be written to, for `SIGNED_MS`, and writes the bytes.
-3. It says so. The blob store copies them to a place that nobody has an address of, noted in its
-   turn; they are read there once, counted and hashed. Where they are what was said, the upload is
-   made known like any other; else they are removed, and may be written again.
+1. The client declares the file. A blob is reserved without an owner, like any other before its
+   bytes are written, and the declaration is recorded under the id that the upload will have.
+2. The client gets an address that can write only this blob, for `SIGNED_MS`, and writes the bytes.
+3. The client completes the upload. The blob store copies the bytes to a reserved key for which no
+   address exists. The copy is read once, counted and hashed. If it matches the declaration, the
+   upload is recorded like any other. Otherwise the bytes are removed, and the client may write them
+   again.
 
-The address can be written to as long as it is good, whatever has become of the upload. So what is
-kept is the copy, which cannot change after it was checked, and the row of the first blob stays
-until the address is good no more: whatever is written late is swept then, like what nobody ever
-says is complete. What was said is forgotten earlier, so that no copy is made of what is being
-removed.
+The address stays writable until it expires, whatever happens to the upload. So the upload refers to
+the copy, which cannot change after the check. The row of the first blob stays until the address has
+expired; the sweep then removes bytes that were written late or were never completed. The
+declaration expires earlier, so that no copy is made from bytes that are being removed.
 
-Of two who complete one upload at the same time, both make a copy, and the first to make it known
-counts; the other's is swept.
+If two requests complete one upload at the same time, both make a copy. The first one to record the
+upload wins, and the sweep removes the other copy.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
     from coatcheck.blobs.base import BlobDigest
 
 COLLECTION = "signed-uploads"
-# How long an address can be written to; and until when that can be completed.
+# How long an address can be written to, and how long its upload can be completed.
 SIGNED_MS = 3_600_000
 COMPLETED_WITHIN_MS = RESERVED_MS // 2
-# How many a tenant may have begun and not completed.
+# How many incomplete uploads a tenant may have.
 MOST_BEGUN = 10_000
 
 
 class DeclaredUpload(NamedTuple):
-    """What a client is about to write; None where it does not know the SHA-256 yet."""
+    """A file that a client is about to write. `sha256` is None if it is not known yet."""
 
     size: int
     sha256: str | None = None
@@ -68,7 +68,7 @@ class DeclaredUpload(NamedTuple):
 
 
 class SignedUpload(NamedTuple):
-    """Where a client may write a file itself, with which headers, until when."""
+    """A signed address for one file, with the required headers and the expiry time."""
 
     id: str
     url: str
@@ -77,7 +77,7 @@ class SignedUpload(NamedTuple):
 
 
 class SignedUploads:
-    """The uploads of one store that were begun and are not complete."""
+    """The uploads of one store that have begun and are not complete."""
 
     def __init__(
         self, store: Store, payload_store: PayloadStore, clock: Clock, new_id: Callable[[], str]
@@ -88,8 +88,9 @@ class SignedUploads:
         self._new_id = new_id
 
     async def begin(self, file: DeclaredUpload, tenant: str = DEFAULT_TENANT) -> SignedUpload:
-        """Return an address to write a file to; raises InvalidInput, and NoSignedUploads where the
-        blob store has none.
+        """Return a signed address for a file.
+
+        Raises InvalidInput, and NoSignedUploads if the blob store cannot sign addresses.
         """
         name = check_file_name(file.name)
         media_type = check_content_type(file.content_type, name or "")
@@ -107,24 +108,24 @@ class SignedUploads:
         return SignedUpload(upload_id, *address, now + SIGNED_MS)
 
     async def find(self, upload_id: str, tenant: str) -> DeclaredUpload | None:
-        """Return what was said of an upload that is not complete."""
+        """Return the declaration of an incomplete upload."""
         found = await self._store.records.get_record(
             tenant, COLLECTION, upload_id, self._clock.now()
         )
         return None if found is None else DeclaredUpload(**json.loads(found.value))
 
     async def give_up(self, upload_id: str, tenant: str) -> bool:
-        """Forget an upload that is not complete, and what was written of it; False when there is
-        none.
-        """
+        """Delete an incomplete upload and its bytes; return False if there is none."""
         if not await self._store.records.delete_record(tenant, COLLECTION, upload_id):
             return False
         await self._payload_store.clear(_written_at(upload_id))
         return True
 
     async def complete(self, upload_id: str, tenant: str = DEFAULT_TENANT) -> StoredUpload:
-        """Make known what a client has written; told twice is once. Raises NotFound, Conflict where
-        nothing was written yet, and InvalidPayload where it is not what was said.
+        """Record the upload that a client has written. A repeated call returns the same upload.
+
+        Raises NotFound, Conflict if nothing was written yet, and InvalidPayload if the bytes do not
+        match the declaration.
         """
         file = await self.find(upload_id, tenant)
         there = await self._store.files.get_upload(tenant, upload_id)
@@ -136,7 +137,7 @@ class SignedUploads:
                 _written_at(upload_id), copy, file.size
             )
         except BlobGone:
-            if await self.find(upload_id, tenant) is None:  # it was cleared by one who was faster
+            if await self.find(upload_id, tenant) is None:  # a concurrent request has cleared it
                 return _known(await self._store.files.get_upload(tenant, upload_id))
             raise Conflict("nothing was written to the signed address yet") from None
         except TooLarge:
@@ -159,7 +160,7 @@ class SignedUploads:
         upload = StoredUpload(
             upload_id, file.name, media_type, *written, copy.key, now, now + UNUSED_UPLOAD_TTL_MS
         )
-        if await self.find(upload_id, tenant) is None:  # another was faster, or it was given up
+        if await self.find(upload_id, tenant) is None:  # completed by another request, or deleted
             await self._payload_store.remove([copy])
         else:
             await self._store.files.put_upload(tenant, upload)

@@ -1,17 +1,18 @@
-"""Uploads under an idempotency key: one of them at a time, and one in the end.
+"""Idempotency keys of uploads: one upload in progress at a time, and one in the end.
 
-1. Whoever begins an upload under a key notes it as under way: with an owner (the id that the upload
-   will have), and for `HELD_MS`. Who comes meanwhile is refused, and told to come back.
-2. While bytes arrive the note is renewed, so that it holds as long as the upload goes on. A body
-   that is silent for longer than half of that is given up by the server anyway.
-3. When the upload is on record, the note becomes what the key stands for: this upload, these bytes.
+1. An upload that begins under a key records a reservation, with an owner (the id that the upload
+   will have) and for `HELD_MS`. Meanwhile, other requests with this key are rejected with a time to
+   retry.
+2. While bytes arrive, the reservation is renewed, so it lasts as long as the upload. The server
+   aborts a body that is silent for longer than half of `HELD_MS` anyway.
+3. When the upload is recorded, the reservation is replaced by the upload and its fingerprint.
 
-An upload that fails takes its note back. After a crash nobody renews it: it is void when its time
-has passed, and whatever was written is an upload that no job takes over, or a blob that nobody has
-named. An owner that was frozen for that long may find another upload under its key: that one
-counts, and its own is removed.
+A failed upload releases its reservation. After a crash nobody renews the reservation, so it
+expires; any bytes are then an upload that no job takes over, or a blob without an owner. An owner
+that was frozen for that long may find another upload under its key. In that case the other upload
+counts, and the owner removes its own.
 
-Every change names the version it was made on, so no owner writes over another's.
+Every write names the version it was based on, so no owner overwrites another's record.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from coatcheck.store.base import Store
 COLLECTION = "upload-keys"
 HELD_MS = 60_000
 RENEWED_AFTER_MS = 15_000
-# When to come back, for those who are refused: most uploads are through by then.
+# The retry time for rejected requests: most uploads have finished by then.
 COME_BACK_S = 2
 
 
 class UploadReservation:
-    """A key that an upload is under way for."""
+    """An idempotency key with an upload in progress."""
 
     def __init__(self, store: Store, clock: Clock, note: Record) -> None:
         self._store = store
@@ -45,7 +46,7 @@ class UploadReservation:
         self._lost = False
 
     async def renewed_by(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Pass pieces on, and hold the key while they come."""
+        """Pass pieces through and renew the reservation while they arrive."""
         async for piece in pieces:
             now = self._clock.now()
             if not self._lost and now - self._note.updated_at >= RENEWED_AFTER_MS:
@@ -53,14 +54,15 @@ class UploadReservation:
             yield piece
 
     async def release(self) -> None:
-        """Let the key go: the upload has failed."""
+        """Release the key after the upload has failed."""
         now = self._clock.now()
-        with contextlib.suppress(StoreError):  # then it runs out by itself
+        with contextlib.suppress(StoreError):  # the reservation expires anyway
             await self._write(replace(self._note, updated_at=now, expires_at=now))
 
     async def settle(self, once: IdempotencyKey, mine: StoredUpload) -> StoredUpload:
-        """Note what the key stands for, unless that is settled; return which upload it is. Raises
-        KeyReused where that one was of another request.
+        """Record the upload of this key unless one is recorded; return the recorded upload.
+
+        Raises KeyReused if the recorded upload belongs to a different request.
         """
         held = once.stored(self._clock.now())
         value = json.dumps({"fingerprint": held.fingerprint, "upload": mine})
@@ -86,8 +88,9 @@ class UploadReservation:
 
 
 async def hold(store: Store, clock: Clock, tenant: str, key: str, owner: str) -> UploadReservation:
-    """Begin an upload under a key, also where one is there that it may turn out to repeat; raises
-    UploadInProgress while another one goes on.
+    """Reserve a key for an upload, even if it may repeat a recorded one.
+
+    Raises UploadInProgress while another upload with this key is in progress.
     """
     while True:
         now = clock.now()
@@ -97,7 +100,7 @@ async def hold(store: Store, clock: Clock, tenant: str, key: str, owner: str) ->
             return UploadReservation(store, clock, written)
         found = await store.records.get_record(tenant, COLLECTION, key, now)
         if found is None:
-            continue  # it has expired meanwhile
+            continue  # the reservation has just expired
         if _upload_in(found) is None:
             raise UploadInProgress(
                 "an upload under this idempotency key is under way; come back when it is through",
@@ -107,13 +110,13 @@ async def hold(store: Store, clock: Clock, tenant: str, key: str, owner: str) ->
 
 
 async def stands_for_one(store: Store, clock: Clock, tenant: str, key: str) -> bool:
-    """Tell whether an upload under this key is on record, so that another one repeats it."""
+    """Return whether an upload is recorded under this key, so that another one repeats it."""
     found = await store.records.get_record(tenant, COLLECTION, key, clock.now())
     return found is not None and _upload_in(found) is not None
 
 
 class _Settled(UploadReservation):
-    """A key that stands for an upload already: nothing is held, and nothing is let go."""
+    """A key with a recorded upload: there is no reservation to renew or release."""
 
     async def renewed_by(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async for piece in pieces:
@@ -123,7 +126,7 @@ class _Settled(UploadReservation):
         return
 
     async def settle(self, once: IdempotencyKey, mine: StoredUpload) -> StoredUpload:
-        self._note = replace(self._note, version=0)  # it is to be found, not to be written over
+        self._note = replace(self._note, version=0)  # finds the record, never overwrites it
         return await super().settle(once, mine)
 
 

@@ -1,17 +1,18 @@
-"""Files that are handed in before the job that needs them.
+"""Files that are uploaded before the job that needs them.
 
-1. A blob is noted, for nobody, and the bytes are written while they arrive
+1. A blob is reserved without an owner, and the bytes are written while they arrive
    (`engine/payloads/payloads.py`).
-2. The upload is written down under its id. It waits for a job for `UNUSED_UPLOAD_TTL_MS`.
-3. The submit whose input names it takes it over, in its own transaction: one job, of one tenant.
-   From then on it lives and dies with that job's input. A second job is refused.
+2. The upload is recorded under its id and waits for a job for `UNUSED_UPLOAD_TTL_MS`.
+3. The submit whose input names the upload takes ownership of it, in its own transaction: one job,
+   of one tenant. From then on the upload lives as long as that job's input. A second job is
+   rejected.
 
-A crash before 2 leaves a blob that nobody has named; an upload that no job ever takes over is one,
-too: the sweep removes both. A repeated upload under one key ends with the upload of the first, and
-is refused while that one goes on (`engine/payloads/upload_idempotency.py`).
+A crash before 2 leaves a blob without an owner, and an upload that no job takes over is one too:
+the sweep removes both. A repeated upload with one idempotency key returns the first upload, and is
+rejected while the first is in progress (`engine/payloads/upload_idempotency.py`).
 
-Where the blob store can sign addresses (object stores), a client may write the bytes there itself,
-and goes on with 2 when they were checked (`signed_uploads.py`).
+If the blob store can sign addresses (object stores), a client may write the bytes there itself and
+continue with 2 after they were checked (`signed_uploads.py`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class Uploaded(NamedTuple):
-    """An upload, and whether an earlier request under the same key has made it."""
+    """An upload, and whether an earlier request with the same idempotency key has created it."""
 
     upload: StoredUpload
     replayed: bool
@@ -80,10 +81,11 @@ class Uploads:
         limit: int | None = None,
         kept_ms: int = UNUSED_UPLOAD_TTL_MS,
     ) -> Uploaded:
-        """Write a file away while it arrives, of at most `limit` bytes; raises TooLarge,
-        InvalidInput, KeyReused, UploadInProgress, TooManyOpen, and whatever the source does.
-        Nothing is left of one that fails. It waits for its job for `kept_ms`; what a crash leaves
-        of it is not kept for longer either.
+        """Store a file of at most `limit` bytes while it arrives.
+
+        The upload waits for its job for `kept_ms`. A failed upload leaves nothing behind; the
+        remains of a crash are not kept longer than `kept_ms` either. Raises TooLarge, InvalidInput,
+        KeyReused, UploadInProgress, TooManyOpen, and any error of the source.
         """
         with self._in_flight.hold(tenant):
             return await self._receive_once(source, name, content_type, tenant, key, limit, kept_ms)
@@ -124,7 +126,7 @@ class Uploads:
         return Uploaded(first, replayed=first != upload)
 
     async def is_replay(self, key: str | None, tenant: str) -> bool:
-        """Tell whether an upload under this key would be one that is there already."""
+        """Return whether an upload with this idempotency key would repeat a recorded one."""
         return key is not None and await stands_for_one(self._store, self._clock, tenant, key)
 
     async def _receive(
@@ -154,7 +156,7 @@ class Uploads:
         return upload
 
     async def get(self, upload_id: str, tenant: str = DEFAULT_TENANT) -> StoredUpload:
-        """Read what is known of a file that no job has taken over; raises NotFound."""
+        """Return the record of an upload that no job has taken over; raises NotFound."""
         found = await self._store.files.get_upload(tenant, upload_id)
         if found is not None and found.expires_at > self._clock.now():
             return found
@@ -163,13 +165,13 @@ class Uploads:
         raise NotFound(NO_SUCH_UPLOAD)
 
     async def delete(self, upload_id: str, tenant: str = DEFAULT_TENANT) -> None:
-        """Give a file up that no job has taken over; raises NotFound."""
+        """Delete an upload that no job has taken over; raises NotFound."""
         if await self._store.files.delete_upload(tenant, upload_id):
             await self._payload_store.sweep()
         elif not await self.signed.give_up(upload_id, tenant):
             raise NotFound(NO_SUCH_UPLOAD)
 
-    # --- for jobs
+    # --- job inputs
 
     async def with_uploads(
         self, jobs: Sequence[JobInsert], ids: Sequence[Sequence[str]]
@@ -190,7 +192,7 @@ class Uploads:
         return tuple(found)
 
     async def with_upload_copies(self, source_id: str, job: JobInsert) -> JobInsert:
-        """Return a fork with copies of the files of the job it is made from."""
+        """Return a fork with copies of the uploads of the job it is forked from."""
         there = await self._store.files.list_uploads(job.tenant, source_id)
         copies = []
         for upload in there:

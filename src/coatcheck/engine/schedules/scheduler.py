@@ -1,9 +1,9 @@
-"""ScheduleFiring: making jobs of the ticks whose time has come.
+"""The scheduler: submits the jobs of due ticks.
 
-Every API and worker process does this, each on its own; `coatcheck.store.schedules` says why that
-makes one job of each tick. A process sleeps until the next tick of the kinds it has. It is woken
-when a schedule is made or changed, and looks from time to time all the same, since the wall clock
-may have jumped. Where there are no schedules that is all it does.
+Every API and worker process runs a scheduler of its own. `coatcheck.store.schedules` explains why
+each tick still submits only one job. A process sleeps until the next tick of its own kinds. A new
+or changed schedule wakes the process, which also polls every `NET_S`, because the wall clock may
+have jumped. Without schedules there is nothing else to do.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from coatcheck.store.schedules import ScheduleFiring
 
 log = logging.getLogger(__name__)
 
-# Schedules that are fired at once; their writes become few commits.
+# Schedules that are fired concurrently; their writes share a few commits.
 AT_ONCE = 100
 # The longest sleep.
 NET_S = 30.0
-# After an outage of the store.
+# The pause after an outage of the store.
 RETRY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """One process's part in firing schedules."""
+    """The scheduler of one process."""
 
     store: Store
     schedules: Schedules
@@ -44,7 +44,7 @@ class Scheduler:
     metrics: Metrics
 
     async def run(self) -> None:
-        """Fire what becomes due until cancelled; an outage of the store is waited out."""
+        """Fire due schedules until cancelled; wait out any outage of the store."""
         with contextlib.closing(self.store.subscribe(Topic.SCHEDULES)) as changed:
             while True:
                 wait_s = NET_S
@@ -59,7 +59,7 @@ class Scheduler:
                 await changed.wait(wait_s)
 
     async def fire_due(self) -> int | None:
-        """Fire every tick whose time has come; return when the next one is due (None: never)."""
+        """Fire every due tick; return when the next one is due, or None if there is none."""
         while True:
             now = self.clock.now()
             due, next_at = await self.store.schedules.list_due_schedules(
@@ -75,11 +75,11 @@ class Scheduler:
                 return next_at
 
     async def _fire(self, schedule: Schedule, now: int) -> bool:
-        """Do what a schedule has to do now; False where it has to be left as it is."""
+        """Fire one schedule; return False if it must stay as it is."""
         try:
             firing = self._decide(schedule, now)
         except Exception:
-            # It must not keep the others from being fired, and may work on another machine.
+            # One bad schedule must not block the others, and it may work on another machine.
             log.exception("a schedule could not be fired", extra={"schedule": schedule.name})
             return False
         if firing is None:

@@ -1,12 +1,13 @@
-"""The verbs on schedules: making and changing them, pausing, triggering, looking ahead.
+"""Operations on schedules: create, change, pause, resume, delete, and list upcoming ticks.
 
-Each that changes a schedule reads it, decides, and writes over the revision it has read; where
-somebody else was faster it begins again.
+Every operation that changes a schedule reads it, decides, and writes if the revision is still the
+one it read. If another writer was faster, the operation starts over.
 
-What an app declares is registered when a process of it starts (`register`): new schedules are made,
-changed ones are changed, equal ones are left alone, so that neither a restart nor a second server
-disturbs a schedule. A declared schedule that is no longer in the code is removed, by whoever has
-its kind. During a deploy old and new processes may both start: the last to start has the say.
+The schedules that an app declares are registered when one of its processes starts (`register`). New
+schedules are created, changed ones are updated and equal ones are left alone, so neither a restart
+nor a second server disturbs a schedule. If a declared schedule is no longer in the code, a process
+that has its kind deletes it. During a deploy, old and new processes may both start: the last one to
+start wins.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Schedules:
         self._clock = clock
         self.new_id = new_id
 
-    # --- looking
+    # --- reading
 
     async def get(self, name: str, tenant: str = DEFAULT_TENANT) -> Schedule:
         """Read a schedule; raises NotFound."""
@@ -65,14 +66,14 @@ class Schedules:
         return await self._store.schedules.list_schedules(tenant, after, limit)
 
     def upcoming(self, schedule: Schedule, count: int) -> list[int]:
-        """Return the next ticks of a schedule; of a paused one, as if it were resumed now."""
+        """Return the next ticks of a schedule; for a paused one, as if it were resumed now."""
         timing, begun = schedule.definition.timing, schedule.created_at
         first = schedule.next_at
         if first is None:
             return timing.upcoming(self._clock.now(), begun, count)
         return [first, *timing.upcoming(first, begun, count - 1)]
 
-    # --- making and changing
+    # --- creating and changing
 
     async def put(
         self,
@@ -82,10 +83,9 @@ class Schedules:
         tenant: str = DEFAULT_TENANT,
         actor: str = ANONYMOUS,
     ) -> tuple[Schedule, bool]:
-        """Make a schedule, or change it to what is said now; return it, and whether it is new.
+        """Create or change a schedule; return it, and whether it is new.
 
-        Where only the job changes and not the timing, the tick it waits for stays. A paused
-        schedule stays paused.
+        If the timing does not change, the next tick stays the same. A paused schedule stays paused.
         """
         check_definition(definition, self._kinds)
         while True:
@@ -148,13 +148,13 @@ class Schedules:
     async def pause(
         self, name: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
     ) -> Schedule:
-        """Stop a schedule; ticks that come meanwhile are nobody's."""
+        """Pause a schedule; ticks that fall due while it is paused are skipped."""
         return await self._change(name, tenant, actor, paused=True)
 
     async def resume(
         self, name: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
     ) -> Schedule:
-        """Let a paused schedule go on, from its next tick."""
+        """Resume a paused schedule from its next tick."""
         return await self._change(name, tenant, actor, paused=False)
 
     async def _change(self, name: str, tenant: str, actor: str, *, paused: bool) -> Schedule:
@@ -175,7 +175,7 @@ class Schedules:
     async def delete(
         self, name: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
     ) -> Schedule:
-        """Remove a schedule, not its jobs; return what it was. Raises NotFound."""
+        """Delete a schedule but not its jobs; return the deleted schedule. Raises NotFound."""
         there = await self.get(name, tenant)
         entry = self._entry(actor, Action.DELETE_SCHEDULE, there)
         if not await self._store.schedules.delete_schedule(tenant, name, audit=entry):
@@ -185,7 +185,7 @@ class Schedules:
     async def register(
         self, declared: Collection[ScheduleDefinition], tenant: str = DEFAULT_TENANT
     ) -> None:
-        """Bring the store to what an app declares."""
+        """Update the stored schedules to match the ones that an app declares."""
         for definition in declared:
             await self.put(definition, declared=True, tenant=tenant, actor=APP)
         names = {definition.name for definition in declared}
@@ -208,7 +208,7 @@ class Schedules:
     # --- jobs
 
     async def record_job(self, schedule: Schedule, job: Job) -> None:
-        """Note a job that was made beside the ticks, so that `overlap` knows of it."""
+        """Record a job that was submitted outside the ticks, for the check of `overlap`."""
         there: Schedule | None = schedule
         while there is not None and there.last_job != job.id:
             noted = replace(there, revision=self.new_id(), last_job=job.id)
@@ -217,13 +217,13 @@ class Schedules:
             there = await self._store.schedules.get_schedule(schedule.tenant, schedule.name)
 
     def job_of(self, schedule: Schedule, tick: int, now: int) -> JobInsert:
-        """Return the job of a tick; raises InvalidPayload where its kind has changed too much."""
+        """Return the job of a tick; raises InvalidPayload if its kind no longer accepts it."""
         asked = submission_of(schedule.definition, schedule.tenant, tick)
         return prepare(asked, self._kinds, schedule.job_id(tick), now)
 
 
 def check_definition(definition: ScheduleDefinition, kinds: Mapping[str, Kind]) -> None:
-    """Raise InvalidPayload or UnknownKind, saying where, unless a schedule can work."""
+    """Check that a schedule can work; raises InvalidPayload or UnknownKind."""
     problems = definition.timing.problems()
     if not is_name(definition.name):
         problems.append(("/name", NAME_RULE))
@@ -238,7 +238,7 @@ def check_definition(definition: ScheduleDefinition, kinds: Mapping[str, Kind]) 
 def submission_of(
     definition: ScheduleDefinition, tenant: str, tick: int | None = None
 ) -> Submission:
-    """Return what a schedule asks for."""
+    """Return the submission that a schedule defines."""
     return Submission(
         kind=definition.kind,
         input=definition.input,

@@ -1,7 +1,8 @@
-"""When to ask again: how long jobs of a kind have been taking, and what is queued before them.
+"""Estimates for `Retry-After`: recent run times of a kind, and the length of its queue.
 
-What is known is read from the store at most every few seconds, and only while somebody asks. An
-answer is given from the last reading, at once: the way in must not wait for it.
+The numbers are read from the store at most every few seconds, and only while there are requests for
+estimates. An estimate uses the last reading and returns at once, because a submit must not wait for
+it.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from coatcheck.store.base import Store
 log = logging.getLogger(__name__)
 
 REFRESH_S = 2.0
-# A reading that took long is made less often: it may cost this share of the time at most.
+# A slow reading is repeated less often: reading takes at most this share of the time.
 SHARE = 0.02
 SHORTEST_S, LONGEST_S = 1, 300
-# How long a kind is thought to take of which nothing is known.
+# The assumed duration of a kind without data.
 UNKNOWN_S = 1.0
 
 _TOTAL = re.compile(rf'{RUN_TIME}_(ms|count)\{{kind="([^"]+)"\}}')
 
 
 class Estimates:
-    """The durations and depths one process knows of."""
+    """The durations and queue lengths that one process has read."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -45,7 +46,7 @@ class Estimates:
         self._reading: asyncio.Task[None] | None = None
 
     def retry_after(self, job: Job | JobInsert) -> int:
-        """Return in how many seconds it is worth asking about a job again."""
+        """Return in how many seconds a client should ask about a job again."""
         self._refresh()
         if isinstance(job, Job) and job.state is State.RUNNING:
             seconds = self._until_it_ends(job)
@@ -54,8 +55,9 @@ class Estimates:
         return max(SHORTEST_S, min(LONGEST_S, math.ceil(seconds)))
 
     def seconds_left(self, job: Job) -> int | None:
-        """Return in how many seconds a job will have ended, as far as anything tells: how far it
-        says it has come, or how long others of its kind took.
+        """Return in how many seconds a job is expected to finish, or None if that is unknown.
+
+        The estimate uses the job's progress, or the run time of other jobs of its kind.
         """
         self._refresh()
         ran = (self._clock.now() - (job.started_at or job.run_at)) / 1000
@@ -76,13 +78,13 @@ class Estimates:
             self._reading = asyncio.create_task(self._read(), name="coatcheck-estimates")
 
     def takes_s(self, kind: str) -> float | None:
-        """Return how long jobs of a kind have been taking lately, if any have run."""
+        """Return the recent average run time of a kind in seconds, or None if none has run."""
         return self._takes_s.get(kind)
 
     def _until_it_ends(self, job: Job) -> float:
         takes = self._takes_s.get(job.kind, UNKNOWN_S)
         ran = (self._clock.now() - (job.started_at or job.run_at)) / 1000
-        # Longer than usual already: look again after a while that grows with its age.
+        # Already longer than usual: the next check comes after a time that grows with its age.
         return takes - ran if ran < takes else ran / 4
 
     def _until_it_has_run(self, job: Job | JobInsert) -> float:
@@ -126,7 +128,7 @@ class Estimates:
 
 
 def _share_done(job: Job) -> float | None:
-    """Return which part of itself a job says it has done; None where that tells nothing."""
+    """Return the share of its work that a job reports as done; None if that is unknown."""
     progress = job.progress
     if progress is None or progress.total is None or not 0 < progress.done <= progress.total:
         return None

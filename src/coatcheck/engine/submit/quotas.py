@@ -1,13 +1,13 @@
-"""Quotas: how much a tenant may have, and may hand in.
+"""Quotas: how much a tenant may have and submit.
 
-What a tenant has is counted by the store, at most once a second for a tenant that submits, and not
-at all for one without quotas. In between this process adds what it takes in itself. So a submit
-asks the store nothing in the common case; several processes together may take in slightly more than
-the quota, as much as the others do within that second. Nobody is refused by an old count: before
-that the store is asked again.
+The store measures a tenant's load, at most once a second for a tenant that submits, and never for
+one without quotas. In between, this process adds the jobs it accepts itself. So in the common case
+a submit does not query the store. Several processes together may accept slightly more than the
+quota: as much as the others accept within that second. No submit is rejected because of an old
+count; the store is queried again first.
 
-Jobs that the system makes itself, ticks of schedules and children of jobs, are counted and never
-refused.
+Jobs that the system submits itself, ticks of schedules and children of jobs, are counted and never
+rejected.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from coatcheck.model.access import Load, Quotas
 from coatcheck.store.base import Store
 
 FRESH_S = 1.0
-# A count is not repeated sooner, however often somebody is refused, nor until so many times as long
-# has passed as it took.
+# The load is not measured again sooner than this, however many submits are rejected, nor before
+# `REST` times the duration of the last measurement has passed.
 LEAST_S = 0.05
 REST = 50
 LONGEST_REST_S = 60.0
@@ -40,24 +40,24 @@ _WORDS = {
 
 
 class _Count:
-    """What one tenant has: as the store told, and what was taken in since."""
+    """The load of one tenant: as the store measured it, plus the jobs accepted since."""
 
     def __init__(self) -> None:
         self.load = Load()
-        self.quotas: Quotas | None = None  # for which it was counted
+        self.quotas: Quotas | None = None  # the quotas it was measured for
         self.read_at = -math.inf
         self.rest_s = LEAST_S
         self.stale_at = -math.inf
         self.jobs = 0
         self.bytes = 0
-        # Up to how much taken in since nothing is over.
+        # How much can be accepted since the measurement before any quota is exceeded.
         self.room_for_jobs = -math.inf
         self.room_for_bytes = -math.inf
         self.reading: asyncio.Task[None] | None = None
 
 
 class QuotaTracker:
-    """The counts of one process."""
+    """The quota counts of one process."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -65,7 +65,7 @@ class QuotaTracker:
         self._counts: dict[str, _Count] = {}
 
     def try_reserve(self, tenant: str, quotas: Quotas, jobs: int, size: int) -> bool:
-        """Note jobs that fit by what is known; False where the store has to be asked."""
+        """Count jobs that fit by the current counts; return False if the store must be queried."""
         count = self._counts.get(tenant)
         if count is None or (count.quotas is not quotas and count.quotas != quotas):
             return False
@@ -79,7 +79,7 @@ class QuotaTracker:
         return True
 
     async def reserve(self, tenant: str, quotas: Quotas, jobs: int, size: int) -> None:
-        """Note jobs that are about to be submitted; raises QuotaExceeded for too many."""
+        """Count jobs that are about to be submitted; raises QuotaExceeded."""
         count = self._counts.get(tenant)
         if count is None:
             count = self._counts[tenant] = _Count()
@@ -95,8 +95,10 @@ class QuotaTracker:
         count.bytes += size
 
     async def check_storage(self, tenant: str, quotas: Quotas, size: int) -> int | None:
-        """Return how many bytes more a tenant may have kept, None for as many as it likes; raises
-        QuotaExceeded where a file of this size does not fit. Counted anew for each file.
+        """Return how many more bytes a tenant may store, or None if there is no quota.
+
+        The load is measured for each file. Raises QuotaExceeded if a file of this size does not
+        fit.
         """
         most = quotas.stored_bytes
         if most is None:
@@ -110,7 +112,7 @@ class QuotaTracker:
         return room
 
     def release(self, tenant: str, jobs: int, size: int) -> None:
-        """Forget jobs that were not submitted after all."""
+        """Remove jobs from the count that were not submitted after all."""
         count = self._counts[tenant]
         count.jobs = max(0, count.jobs - jobs)
         count.bytes = max(0, count.bytes - size)
@@ -121,7 +123,7 @@ class QuotaTracker:
         await asyncio.shield(count.reading)
 
     async def _count(self, tenant: str, quotas: Quotas, count: _Count) -> None:
-        # What is taken in while the store counts may be in its answer or not: it stays noted.
+        # Jobs accepted during the measurement may be in its result or not, so they stay counted.
         jobs, size, began = count.jobs, count.bytes, self._clock.monotonic()
         count.load = await self._store.access.measure_load(tenant, quotas, self._clock.now())
         count.quotas = quotas
@@ -151,7 +153,7 @@ def _over(count: _Count, quotas: Quotas, jobs: int, size: int) -> str | None:
 
 
 def _room(load: Load, quotas: Quotas) -> tuple[float, float]:
-    """Return how many jobs and bytes may be taken in before anything is over."""
+    """Return how many jobs and bytes can be accepted before any quota is exceeded."""
     if quotas.jobs_running is not None and load.jobs_running >= quotas.jobs_running:
         return -math.inf, -math.inf
     return (
@@ -173,7 +175,7 @@ def _least(*limits: tuple[int | None, int]) -> float:
 def _refusal(tenant: str, name: str, quotas: Quotas) -> QuotaExceeded:
     limit: int = getattr(quotas, name)
     window = WINDOW_S if name in _RATES else None
-    # Within a window room comes back evenly; of the rest nobody knows when.
+    # Within a window, room returns evenly; for the other quotas the time is unknown.
     later = (
         LATER_S if window is None else max(1, min(WINDOW_S, math.ceil(WINDOW_S / max(1, limit))))
     )

@@ -1,4 +1,4 @@
-"""From what a caller asks for to a job that can be written."""
+"""Validation of a submission, which yields a job that can be written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PRIORITIES = range(-1000, 1001)
 MAX_ATTEMPTS = range(1, 1001)
 LONGEST_DEADLINE_S = 10 * 365 * 86_400
 LABELS_AT_MOST = 32
-# A batch that is wrong all through is not told of each job.
+# The error for a batch that is wrong throughout does not list every job.
 PROBLEMS_AT_MOST = 100
 LABEL_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,62}")
 LABEL_VALUE_LENGTH = 255
@@ -30,7 +30,7 @@ NO_UPLOADS_HERE = "an upload belongs to one job, which is submitted with it"
 
 
 class Submission(NamedTuple):
-    """A job as somebody asks for it; what is None is left to its kind. `input` is a JSON text."""
+    """A submitted job. A field that is None gets its kind's default. `input` is a JSON text."""
 
     kind: str
     input: str = "null"
@@ -46,9 +46,9 @@ class Submission(NamedTuple):
     correlation_id: str | None = None
     traceparent: str | None = None
     webhook: WebhookSpec | None = None
-    admission: Admission | None = None  # None: nobody has to let it in
+    admission: Admission | None = None  # None: no admission check
     job_id: str | None = None  # chosen by a surface whose input depends on it
-    trusted: bool = False  # a surface has built the input: it may have internal fields
+    trusted: bool = False  # built by a surface, so the input may have internal fields
 
 
 class Prepared(NamedTuple):
@@ -59,7 +59,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(submission: Submission, kinds: Mapping[str, Kind], job_id: str, now: int) -> JobInsert:
-    """Check a submission that names no uploads; raises before anything is written."""
+    """Validate a submission that names no uploads; raises before anything is written."""
     job, uploads = prepare_with_uploads(submission, kinds, job_id, now)
     if uploads:
         raise InvalidPayload(NO_UPLOADS_HERE, [("/input", NO_UPLOADS_HERE)])
@@ -69,7 +69,7 @@ def prepare(submission: Submission, kinds: Mapping[str, Kind], job_id: str, now:
 def prepare_with_uploads(
     submission: Submission, kinds: Mapping[str, Kind], job_id: str, now: int
 ) -> Prepared:
-    """Check a submission against its kind and the limits; raises before anything is written."""
+    """Validate a submission against its kind and the limits; raises before anything is written."""
     kind = kinds.get(submission.kind)
     if kind is None:
         known = ", ".join(sorted(kinds)) or "none"
@@ -121,7 +121,7 @@ def prepare_with_uploads(
 
 
 def _with_payload_ttl(kind: Kind, terms: Terms, now: int) -> tuple[Terms, int | None]:
-    """Return terms by which the job has ended when its input is dropped, and when that is."""
+    """Return terms under which the job finishes before its input is dropped, and when that is."""
     if kind.payload_ttl_ms is None:
         return terms, 0
     until = now + kind.payload_ttl_ms
@@ -132,7 +132,7 @@ def _with_payload_ttl(kind: Kind, terms: Terms, now: int) -> tuple[Terms, int | 
 def prepare_all(
     submissions: Sequence[Submission], kinds: Mapping[str, Kind], ids: Sequence[str], now: int
 ) -> list[Prepared]:
-    """Check every submission of a batch; raises for all that are wrong, with their places."""
+    """Validate every submission of a batch; raises one error with a pointer to each problem."""
     jobs, problems = [], []
     for number, (asked, job_id) in enumerate(zip(submissions, ids, strict=True)):
         try:
@@ -170,7 +170,7 @@ def _problems(asked: Submission) -> list[tuple[str, str]]:
 
 
 def as_submitted(new: JobInsert) -> Job:
-    """Return a new job as it stands right after it was written, without reading it back."""
+    """Return a new job in its state right after the insert, without reading it back."""
     return Job(
         tenant=new.tenant,
         id=new.id,

@@ -1,12 +1,12 @@
-"""Bounds on what a tenant can make up by naming it: queues, and documents of a collection.
+"""Limits on names that a tenant can create: queues, and documents of a collection.
 
-A name that a caller chooses costs a row in every list that shows it. So a tenant's jobs use at most
-so many queues beside those that the kinds declare, and a collection of documents that callers write
-holds at most so many. What is there already can always be used and written again.
+A name that a caller chooses costs a row in every list that shows it. So a tenant's jobs may use a
+limited number of queues besides those that the kinds declare, and a collection of documents that
+callers write has a limited size. Existing names can always be used and written again.
 
-The queue names of a tenant are those of the jobs that are kept, read from the store when a name is
-new to this process, at most once a second. Several processes together may let in a few more, as
-many as the others do within that second.
+The queue names of a tenant are those of its stored jobs. They are read from the store if a name is
+new to this process, at most once a second. Several processes together may accept a few more names:
+as many as the others accept within that second.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from coatcheck.model.record import Record
 from coatcheck.store.base import Store
 
 FRESH_S = 1.0
-# When to come back: jobs, and their queues with them, are removed at the end of their retention.
+# The retry time: jobs, and their queues with them, are removed at the end of their retention.
 RETRY_AFTER_S = 60
 
 
@@ -32,7 +32,7 @@ class _KnownQueues:
 
 
 class QueueNameLimit:
-    """Limits how many queues of their own the jobs of a tenant use."""
+    """Limits how many undeclared queues the jobs of a tenant use."""
 
     def __init__(self, store: Store, declared: Collection[str], clock: Clock, limit: int) -> None:
         self._store = store
@@ -42,8 +42,9 @@ class QueueNameLimit:
         self._known: dict[str, _KnownQueues] = {}
 
     async def check(self, tenant: str, queues: Iterable[str | None]) -> None:
-        """Raise QuotaExceeded if these are more queues than the tenant may use; None is the queue
-        of the job's kind.
+        """Raise QuotaExceeded if the tenant may not use this many queues.
+
+        None stands for the queue of the job's kind.
         """
         asked = {name for name in queues if name is not None} - self._declared
         if not asked:
@@ -66,8 +67,9 @@ class QueueNameLimit:
 async def put_bounded(
     store: Store, record: Record, limit: int, *, audit: AuditEntry | None = None
 ) -> Record:
-    """Write a document over the one of its key; raises QuotaExceeded if it is a new one, and its
-    collection is full.
+    """Write a document under its key, replacing any existing one.
+
+    Raises QuotaExceeded if the document is new and its collection is full.
     """
     tenant, collection, now = record.tenant, record.collection, record.updated_at
     is_new = await store.records.get_record(tenant, collection, record.key, now) is None

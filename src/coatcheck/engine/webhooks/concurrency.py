@@ -1,36 +1,36 @@
-"""Lanes: how many calls each receiver may have under way, so that none waits for another.
+"""Concurrency limits of webhook calls, by lane and tenant, so that no receiver waits for another.
 
-Deliveries wait in *lanes*: an endpoint's, or for jobs' own endpoints the server they are at. A
-process has `AT_ONCE` places for calls. A receiver that is silent keeps each place it has until the
-call is given up, and nobody knows beforehand who will be silent. So nobody gets so many places that
-there is none for somebody else:
+Deliveries wait in *lanes*: one per endpoint, or for jobs' own endpoints one per server. A process
+has `AT_ONCE` slots for calls. A silent receiver occupies each of its slots until the call times
+out, and silence cannot be predicted. So no lane or tenant gets so many slots that none is left for
+another:
 
-- A lane is *answering* if its last message was taken, *failing* if it was not, and *new* if this
-  process has not called it yet. A new one whose message was tried before is taken for failing.
-  Only one that is answering has several calls under way; any other has one, and is opened by the
-  first message that is taken.
-- A tenant may have a share of the places that are *free*: for lanes that answer as many as are
-  free, for new ones a quarter of that, for failing ones an eighth. Whatever is taken makes less of
-  what may be taken: of 256 places a tenant alone gets 112, or 45 for receivers it has just named,
-  and the next one half, or a quarter, of what that leaves.
-- The last 32 places are for tenants that have no call under way.
-- In the same way a lane may have as many as its tenant could still have beside them. A quarter of
-  the tenant's share is for lanes that have no call under way.
+- A lane is *answering* if its last message was accepted, *failing* if it was not, and *new* if this
+  process has not called it yet. A new lane whose message was tried before counts as failing. Only
+  an answering lane may have several calls in progress. Any other lane has one, and becomes
+  answering with the first message that is accepted.
+- A tenant may use a share of the *free* slots: all of them for answering lanes, a quarter for new
+  ones, an eighth for failing ones. Each slot in use reduces the share: of 256 slots a single tenant
+  gets 112, or 45 for receivers it has just named, and the next tenant gets half, or a quarter, of
+  the rest.
+- The last 32 slots are reserved for tenants without a call in progress.
+- In the same way, a lane may have as many calls as its tenant could still have beside them. A
+  quarter of the tenant's share is reserved for lanes without a call in progress.
 
-So a tenant's silent receivers, however many, cost other tenants nothing, nor those of its own that
-answer. Only where a tenant has more than 45 receivers that are new *and* silent do its other new
-ones wait, until those calls are given up; and it takes dozens of such tenants in the same moment to
-use up all places.
+So a tenant's silent receivers, however many, do not delay other tenants, nor the tenant's own
+receivers that answer. If a tenant has more than 45 receivers that are new *and* silent, only its
+other new receivers wait, until those calls time out. Dozens of such tenants at the same moment are
+needed to use up all slots.
 
-Within these limits tenants take turns, and so do the lanes of a tenant: those that answer first,
-then those that are new, and the longest due before others.
+Within these limits tenants take turns, and so do the lanes of a tenant: answering lanes first, then
+new ones, and the longest due first.
 
-What is known of a lane is forgotten an hour after its last call, and the oldest of it where there
-is very much.
+The state of a lane is forgotten an hour after its last call. If there are very many lanes, the
+oldest states are forgotten earlier.
 
-When to look again: a lane is filled up when half of its places are free, not whenever a call ends.
-A tenant's lanes that were held back by its share look again when a call of the same standing ends,
-and everybody who was held back when twice as many places are free as there were.
+A lane is refilled when half of its slots are free, not whenever a call ends. A tenant's lanes that
+were held back by its share are checked again when a call of the same health ends. All lanes that
+were held back are checked again when the number of free slots has doubled.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ from coatcheck.store.webhooks import DeliveryLane
 
 Name = TypeVar("Name")
 
-# Calls under way in this process; the last of them are for who has none.
+# Calls in progress in this process; the last of them are reserved for tenants without one.
 AT_ONCE = 256
 FOR_FIRST_CALLS = 32
-# What is known of lanes: for how long, and of how many.
+# How long, and for how many lanes, the last result is remembered.
 KNOWN_S = 3_600.0
 MOST_KNOWN = 10_000
 
 
 class ReceiverHealth(IntEnum):
-    """How a lane stands; the lower is served first."""
+    """The health of a lane's receiver; lanes with a lower value are served first."""
 
     ANSWERING = 0
     NEW = 1
     FAILING = 2
 
 
-# Calls under way in one lane, and in all such lanes of a tenant as a share of what is free; of that
-# share the part that is not only for lanes that have none.
+# Calls in progress in one lane; the share of free slots for all such lanes of a tenant; and the
+# part of that share which is not reserved for lanes without a call.
 PER_LANE = {ReceiverHealth.ANSWERING: 32, ReceiverHealth.NEW: 1, ReceiverHealth.FAILING: 1}
 SHARE = {ReceiverHealth.ANSWERING: 1.0, ReceiverHealth.NEW: 1 / 4, ReceiverHealth.FAILING: 1 / 8}
 FOR_FURTHER_CALLS = 3 / 4
 
 
 class DeliverySlot(NamedTuple):
-    """What a call holds while it is under way."""
+    """A slot that a call occupies while it is in progress."""
 
     lane: str
     tenant: str
@@ -78,27 +78,27 @@ class DeliverySlot(NamedTuple):
 
 
 class DeliverySlots:
-    """Who has how many of one process's places."""
+    """The slots of one process and their use by lane and tenant."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._free = AT_ONCE
         self._in_progress: Counter[str] = Counter()
         self._shares: Counter[tuple[str, ReceiverHealth]] = Counter()
-        # Whether the last message was taken, and when that was; the oldest first.
+        # Whether the last message was accepted, and when; oldest first.
         self._known: dict[str, tuple[bool, float]] = {}
-        # Whose share was used up when last asked, and how much room there was then.
+        # Shares that were used up at the last allotment, and how many slots were free then.
         self._held_back: set[tuple[str, ReceiverHealth]] = set()
         self._room_then = _room(AT_ONCE)
 
     def learn(self, lane: str, *, taken: bool) -> None:
-        """Remember whether a lane's message was taken."""
+        """Record whether a lane's message was accepted."""
         self._known.pop(lane, None)
         self._known[lane] = taken, self._clock.monotonic()
         self._forget()
 
     def allot(self, due: Iterable[DeliveryLane]) -> dict[DeliverySlot, int]:
-        """Say which of these lanes may have more calls, as what, and how many."""
+        """Return which of these lanes may start more calls, with which health, and how many."""
         self._forget()
         self._held_back.clear()
         free, shares = self._free, self._shares.copy()
@@ -128,13 +128,13 @@ class DeliverySlots:
         return given
 
     def take(self, place: DeliverySlot) -> None:
-        """Have a call begin."""
+        """Occupy a slot when a call starts."""
         self._free -= 1
         self._in_progress[place.lane] += 1
         self._shares[place.tenant, place.standing] += 1
 
     def leave(self, place: DeliverySlot) -> bool:
-        """Have a call end; say whether others should now be looked at."""
+        """Free a slot when a call ends; return whether other lanes should be checked now."""
         self._free += 1
         share = (place.tenant, place.standing)
         left = _less(self._in_progress, place.lane)
@@ -147,7 +147,7 @@ class DeliverySlots:
 
     def _lines(self, due: Iterable[DeliveryLane]) -> dict[str, deque[DeliverySlot]]:
         """Return each tenant's lanes that are at least half empty, in the order of their turns."""
-        # Of very many no more than could all get a place: this is done at every look.
+        # No more lanes than there are slots, because this runs at every check.
         sorts: dict[tuple[ReceiverHealth, str], list[str]] = defaultdict(list)
         for lane in sorted(due, key=attrgetter("due_at")):
             stands = self._standing(lane)
@@ -180,7 +180,7 @@ class DeliverySlots:
 
 
 def _room(free: int) -> int:
-    """Return how many of the free places are for everybody."""
+    """Return how many of the free slots any tenant may use."""
     return max(0, free - FOR_FIRST_CALLS)
 
 
@@ -189,7 +189,7 @@ def _calls(shares: Counter[tuple[str, ReceiverHealth]], tenant: str) -> int:
 
 
 def _less(counts: Counter[Name], name: Name) -> int:
-    """Count one less; what is none is not kept."""
+    """Decrement a count; remove it when it reaches zero."""
     counts[name] -= 1
     left = counts[name]
     if not left:

@@ -1,22 +1,22 @@
-"""Delivering: emptying the outbox, so that nobody waits for somebody else's receiver.
+"""The webhook dispatcher: sends due deliveries from the outbox.
 
-Every API and worker process does this, each on its own; `coatcheck.store.webhooks` says why a
-message is never lost, and may come twice.
+Every API and worker process runs a dispatcher of its own. `coatcheck.store.webhooks` explains why a
+message is never lost and may arrive twice.
 
-Deliveries wait in *lanes*, and what is slow is slow for its lane alone: how many calls each lane
-and each tenant may have under way is decided in `coatcheck.engine.webhooks.concurrency`. A call
-takes 15 seconds at most, with everything.
+Deliveries wait in *lanes*, and a slow receiver delays only its own lane.
+`coatcheck.engine.webhooks.concurrency` decides how many calls each lane and each tenant may have in
+progress. A call takes 15 seconds at most, including everything.
 
 The loop sleeps until the earliest delivery is due. The store wakes it when a delivery is added, or
 when any process schedules a retry (`Topic.WEBHOOKS`); a poll every `NET_S` covers a lost wake-up.
 
-What became of calls is written in batches. Whoever is killed between a call and that write leaves
-the delivery to be handed out again when its lease is over.
+Results of calls are written in batches. If a process is killed between a call and that write, the
+delivery is claimed again when its lease expires.
 
-A job's own endpoint is told in the words of the surface the job came in by, if its kind brings any
-(`coatcheck.model.webhook_format`); everybody else gets Standard Webhooks.
+A job's own endpoint gets the message format of the surface that submitted the job, if its kind has
+one (`coatcheck.model.webhook_format`). Every other endpoint gets Standard Webhooks.
 
-Nothing here touches a job: the worst that a receiver can do is to not hear of it.
+The dispatcher never changes a job: a failing receiver can only miss notifications.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ from coatcheck.store.webhooks import DeliveryClaim, DeliveryResult, EndpointHeal
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 15.0
-# Longer than any call, and than the write that follows it.
+# Longer than any call plus the write that follows it.
 LEASE_MS = 60_000
-# What became of so many calls is written together.
+# How many results are written together.
 WRITTEN_TOGETHER = 256
-# What is read of an answer; nothing is made of it.
+# How much of a response is read; the content is ignored.
 MOST_BYTES = 16_384
 # The longest sleep, and the pause after an outage of the store.
 NET_S = 30.0
 RETRY_S = 2.0
-# How long secrets are remembered. A new one is used beside the old for a day.
+# How long secrets are cached. A new one is used beside the old one for a day.
 SECRETS_S = 5.0
 USER_AGENT = "Coatcheck"
 
@@ -81,18 +81,18 @@ async def wait_for_event(event: asyncio.Event, seconds: float) -> None:
 
 
 class _Unsigned(Exception):
-    """There is no secret to sign a delivery with."""
+    """Raised if there is no secret to sign a delivery with."""
 
 
 class _Told:
-    """What a wording may look at."""
+    """The data of a job that a webhook format may read."""
 
     def __init__(self, store: Store, payload_store: PayloadStore) -> None:
         self._store = store
         self._payload_store = payload_store
 
     async def events_before(self, delivery: WebhookDelivery, most: int) -> list[JobEvent]:
-        """Return the newest entries of the job's log before what a delivery tells of."""
+        """Return the newest entries of the job's log before the event of a delivery."""
         tenant, job_id, seq, _ = delivery.key
         found = await self._store.jobs.list_events(tenant, job_id, max(0, seq - 1 - most), most)
         return [event for event in found if event.seq < seq]
@@ -103,7 +103,7 @@ class _Told:
 
 
 class WebhookDispatcher:
-    """One process's part in delivering."""
+    """The dispatcher of one process."""
 
     def __init__(
         self,
@@ -131,15 +131,15 @@ class WebhookDispatcher:
         self._lanes = DeliverySlots(clock)
         self._secrets: dict[tuple[str, str], tuple[float, list[str]]] = {}
         self._unwritten: list[DeliveryResult] = []
-        # One at a time asks for what is due, and one writes, so that what is looked at between two
-        # of these is whole: nothing is claimed without a call, nor struck out unwritten.
+        # One claim and one write at a time, so that the state between two of them is consistent:
+        # every claimed delivery has a call, and no result is dropped before it is written.
         self._claiming = asyncio.Lock()
         self._writing = asyncio.Lock()
         self._look = asyncio.Event()
         self._written = asyncio.Event()
 
     async def run(self) -> None:
-        """Deliver what becomes due until cancelled; an outage of the store is waited out."""
+        """Deliver due messages until cancelled; wait out any outage of the store."""
         with contextlib.closing(self._store.subscribe(Topic.WEBHOOKS)) as woken:
             helpers = [asyncio.create_task(self._listen(woken)), asyncio.create_task(self._write())]
             try:
@@ -159,13 +159,14 @@ class WebhookDispatcher:
                 await self.close()
 
     async def close(self) -> None:
-        """Let go of the connections to receivers."""
+        """Close the connections to receivers."""
         await self._outbound.close()
 
     async def deliver_due(self) -> None:
-        """Deliver everything that is due, and return when what became of it is written.
+        """Deliver everything that is due, and return when the results are written.
 
-        This holds beside `run()` too: what is due is asked for once more when all is written.
+        Also correct beside `run()`: due deliveries are listed once more after all results are
+        written.
         """
         while True:
             async with self._claiming:
@@ -184,7 +185,7 @@ class WebhookDispatcher:
     # --- starting calls
 
     async def _start_due(self) -> float:
-        """Start the calls there is room for; return how long there is nothing more to start."""
+        """Start the calls that slots are free for; return the seconds until more may be due."""
         async with self._claiming:
             return await self._claim_and_start()
 
@@ -200,7 +201,7 @@ class WebhookDispatcher:
                 self._start(claimed, places[claimed.lane])
             if claims:
                 return 0.0  # there may be more
-        # What another process was quicker to take may have held somebody back here.
+        # Another process may have claimed these deliveries and so held back a lane here.
         wait_s = RETRY_S if allotted else NET_S
         next_at = min((lane.due_at for lane in lanes if lane.due_at > now), default=None)
         return wait_s if next_at is None else min(wait_s, (next_at - now) / 1000)
@@ -229,18 +230,18 @@ class WebhookDispatcher:
         now = self._clock.now()
         if endpoint is None or endpoint.disabled_at is not None or claimed.kind is None:
             why = "the webhook is deleted" if endpoint is None else "the webhook is disabled"
-            if delivery.key.endpoint != OWN:  # nobody is called in this lane: none can be silent
+            if delivery.key.endpoint != OWN:  # no call in this lane, so it cannot be silent
                 self._lanes.learn(claimed.lane, taken=True)
             return self._over(delivery, DeliveryState.FAILED, DeliveryAttempt(now, None, why, 0))
         try:
             wording = await self._wording_for(claimed)
             worded = await self._words_of(claimed.kind, delivery, endpoint, wording)
-        except (NotFound, _Unsigned):  # deleted this very moment
+        except (NotFound, _Unsigned):  # deleted just now
             tried = DeliveryAttempt(now, None, "the webhook is deleted", 0)
             return self._over(delivery, DeliveryState.FAILED, tried)
         except StoreError as error:
             log.warning("a webhook could not be worded", extra={"why": str(error)})
-            return None  # it is handed out again
+            return None  # the delivery is claimed again
         if worded is None:
             return self._over(
                 delivery, DeliveryState.DELIVERED, DeliveryAttempt(now, None, None, 0)
@@ -252,7 +253,7 @@ class WebhookDispatcher:
         return self._judge(claimed.lane, delivery, endpoint, tried, wording)
 
     async def _wording_for(self, claimed: DeliveryClaim) -> tuple[WebhookFormat, Job] | None:
-        """Return the words of a job's surface, and the job; None where it is told as any other."""
+        """Return the format of the job's surface, and the job; None for the standard format."""
         wording = self._wordings.get(claimed.kind or "")
         key = claimed.delivery.key
         if wording is None or key.endpoint != OWN:
@@ -273,7 +274,7 @@ class WebhookDispatcher:
             words, job = wording
             return await words.word(job, delivery, _Told(self._store, self._payload_store))
         secrets = await self._secrets_for(endpoint)
-        if not secrets:  # nothing goes out unsigned
+        if not secrets:  # nothing is sent unsigned
             raise _Unsigned
         body = body_of(delivery, kind)
         message, timestamp = message_id(delivery.key), self._clock.now() // 1000
@@ -315,7 +316,7 @@ class WebhookDispatcher:
         tried: DeliveryAttempt,
         wording: tuple[WebhookFormat, Job] | None,
     ) -> DeliveryResult:
-        """Decide what becomes of a delivery and its endpoint after a call."""
+        """Decide the next state of a delivery and its endpoint after a call."""
         self._lanes.learn(lane, taken=tried.error is None)
         if tried.error is None:
             health = None if endpoint.failing_since is None else EndpointHealth(None)
@@ -377,7 +378,7 @@ class WebhookDispatcher:
             self._secrets[place] = known
         return known[1]
 
-    # --- writing what became of them
+    # --- writing results
 
     async def _write(self) -> None:
         while True:
@@ -397,7 +398,10 @@ class WebhookDispatcher:
                 del self._unwritten[: len(batch)]
 
     async def _write_the_rest(self) -> None:
-        """Write what is known when this process stops; what cannot be written is sent again."""
+        """Write the remaining results when this process stops.
+
+        Deliveries whose result cannot be written are sent again.
+        """
         with contextlib.suppress(StoreError, TimeoutError):
             async with asyncio.timeout(RETRY_S):
                 await self._flush()

@@ -1,10 +1,10 @@
-"""The verbs on webhooks: endpoints, their secrets, what was delivered, sending it again.
+"""Operations on webhooks: endpoints, their secrets, deliveries and redelivery.
 
-An address is looked at when it is handed in, so that whoever hands it in hears of a mistake. What
-counts is the look at the moment of each call (`coatcheck.egress`).
+An address is checked when it is submitted, so that the caller sees a mistake at once. The check
+that counts happens at each call (`coatcheck.egress`).
 
-Secrets are shown when they are made, and never again. The one exception is the secret that all of
-a tenant's jobs' own endpoints share: whoever receives those calls has to get it from somewhere.
+A secret is shown when it is created, and never again. The one exception is the secret that all of a
+tenant's jobs' own endpoints share, because the receivers of those calls need a way to get it.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from coatcheck.store.webhooks import DeliveryFilter
 
 LONGEST_DESCRIPTION = 200
 MOST_ENDPOINTS = 50
-# What the audit trail calls the secret that a tenant's jobs' own endpoints share.
+# The audit trail's name for the secret that a tenant's jobs' own endpoints share.
 SHARED_SECRET = "secret"  # noqa: S105 - a name
-# Addresses of one batch that are looked at together.
+# How many addresses of one batch are checked concurrently.
 LOOKS_AT_ONCE = 32
-# How many deliveries are sent again with one request.
+# How many deliveries one request may redeliver.
 REDELIVERED_AT_ONCE = 1_000
 
 
 class WebhookSpec(NamedTuple):
-    """An address, and which events it is to be told (none: the ends of jobs)."""
+    """An address and the events it receives. None means the events of finished jobs."""
 
     url: str
     events: Sequence[str] | None = None
@@ -83,7 +83,7 @@ class WebhookEndpoints:
         *,
         actor: str = ANONYMOUS,
     ) -> tuple[WebhookEndpoint, str]:
-        """Make an endpoint; return it and its secret, which is shown this once."""
+        """Create an endpoint; return it and its secret, which is shown only this once."""
         target, events = await self._read(asked, description)
         if (
             len(await self._store.webhooks.list_endpoints(tenant, limit=MOST_ENDPOINTS))
@@ -107,7 +107,7 @@ class WebhookEndpoints:
         *,
         actor: str = ANONYMOUS,
     ) -> WebhookEndpoint:
-        """Have an endpoint be called elsewhere or for other events, and enabled again."""
+        """Change an endpoint's address, events or description, and enable it."""
         there = await self.get(endpoint_id, tenant)
         target, events = await self._read(asked, description)
         changed = replace(
@@ -136,13 +136,13 @@ class WebhookEndpoints:
     async def page(
         self, after: str = "", limit: int = 100, tenant: str = DEFAULT_TENANT
     ) -> list[WebhookEndpoint]:
-        """List endpoints, the oldest first."""
+        """List endpoints, oldest first."""
         return await self._store.webhooks.list_endpoints(tenant, after, limit)
 
     async def delete(
         self, endpoint_id: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
     ) -> WebhookEndpoint:
-        """Remove an endpoint; what is pending for it is called off. Raises NotFound."""
+        """Delete an endpoint and cancel its pending deliveries; raises NotFound."""
         there = await self.get(endpoint_id, tenant)
         entry = self._entry(actor, Action.DELETE_WEBHOOK, endpoint_id, tenant)
         if not await self._store.webhooks.delete_endpoint(tenant, endpoint_id, audit=entry):
@@ -152,7 +152,7 @@ class WebhookEndpoints:
     async def enable(
         self, endpoint_id: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
     ) -> WebhookEndpoint:
-        """Let an endpoint be called again."""
+        """Enable a disabled endpoint."""
         there = await self.get(endpoint_id, tenant)
         enabled = replace(there, failing_since=None, disabled_at=None, disabled_why=None)
         entry = self._entry(actor, Action.ENABLE_WEBHOOK, endpoint_id, tenant)
@@ -162,7 +162,7 @@ class WebhookEndpoints:
     async def disable(
         self, endpoint_id: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
     ) -> WebhookEndpoint:
-        """Stop calling an endpoint; what is pending for it is called off."""
+        """Disable an endpoint and cancel its pending deliveries."""
         there = await self.get(endpoint_id, tenant)
         if there.disabled_at is not None:
             return there
@@ -181,8 +181,9 @@ class WebhookEndpoints:
     async def rotate(
         self, endpoint_id: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
     ) -> tuple[str, int]:
-        """Make a new secret for an endpoint, or (OWN) for jobs' own; return it, and until when the
-        one before is used beside it.
+        """Create a new secret for an endpoint, or (OWN) for jobs' own endpoints.
+
+        Return the secret and the time until which the previous one is used beside it.
         """
         if endpoint_id == OWN:
             if self._is_set(tenant):
@@ -198,17 +199,17 @@ class WebhookEndpoints:
         return secret, until
 
     async def secret(self, tenant: str = DEFAULT_TENANT) -> str:
-        """Return what calls to jobs' own endpoints are signed with."""
+        """Return the secret that signs calls to jobs' own endpoints."""
         return (await self.signing_secrets(OWN, tenant))[0]
 
     async def signing_secrets(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> list[str]:
-        """Return the secrets that count for an endpoint now, the newest first."""
+        """Return the current secrets of an endpoint, newest first."""
         if endpoint_id == OWN and self._is_set(tenant):
             return [self._default_secret]
         now = self._clock.now()
         found = await self._store.webhooks.list_secrets(tenant, endpoint_id, now)
         if not found and endpoint_id == OWN:
-            # Of several that make the first one, all but one are told to look again.
+            # If several processes create the first secret, one wins and all read that one.
             await self._store.webhooks.put_secret(
                 tenant, OWN, WebhookSecret(new_secret(), now), now, first=True
             )
@@ -216,8 +217,10 @@ class WebhookEndpoints:
         return [secret.value for secret in found]
 
     async def ensure_signing_secret(self, tenant: str) -> None:
-        """See once that secrets can be kept here; raises KeyMissing. Where they cannot, nothing
-        could ever be sent, and whoever hands in an address hears of it now.
+        """Check once that secrets can be stored here; raises KeyMissing.
+
+        Without a stored secret no webhook could be sent, so the caller who submits an address gets
+        the error now.
         """
         if not self._can_sign:
             await self.signing_secrets(OWN, tenant)
@@ -226,22 +229,22 @@ class WebhookEndpoints:
     def _is_set(self, tenant: str) -> bool:
         return bool(self._default_secret) and tenant == DEFAULT_TENANT
 
-    # --- jobs' own
+    # --- jobs' own endpoints
 
     async def resolve_callback(self, asked: WebhookSpec, tenant: str) -> Callback:
-        """Check what a job says of its own endpoint; raises InvalidPayload, EgressDenied."""
+        """Validate the endpoint that a job names; raises InvalidPayload, EgressDenied."""
         try:
             target, events = await self._read(asked)
         except InvalidPayload as error:
             problems = [(f"/webhook{place}", what) for place, what in error.problems]
             raise type(error)(str(error), problems) from None
-        # Jobs of one tenant that call the same server share its slowness.
+        # Jobs of one tenant that call the same server share a lane, and so its slowness.
         return Callback(target.url, f"{tenant} {target.origin}", events)
 
     async def resolve_callbacks(
         self, asked: Sequence[tuple[WebhookSpec | None, str]]
     ) -> list[Callback | None]:
-        """Do the same for the jobs of a batch, in order; raises for all that are wrong."""
+        """Validate the endpoints of a batch in order; raises one error for all problems."""
         several = asyncio.Semaphore(LOOKS_AT_ONCE)
         alike: dict[tuple[str, tuple[str, ...], str], asyncio.Task[Callback]] = {}
 
@@ -303,13 +306,13 @@ class WebhookEndpoints:
         return found
 
     async def redeliver(self, delivery_id: str, tenant: str = DEFAULT_TENANT) -> WebhookDelivery:
-        """Have a delivery sent again now, whatever became of it, under the id it has."""
+        """Send a delivery again now under its existing id, whatever its state."""
         found = await self.delivery(delivery_id, tenant)
         await self._store.webhooks.redeliver([found.key], self._clock.now())
         return await self.delivery(delivery_id, tenant)
 
     async def redeliver_failed(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> int:
-        """Have the newest of an endpoint's failed deliveries sent again; return how many."""
+        """Send the newest failed deliveries of an endpoint again; return how many."""
         await self.get(endpoint_id, tenant)
         failed = DeliveryFilter(
             tenant, endpoint_id, state=DeliveryState.FAILED, limit=REDELIVERED_AT_ONCE

@@ -1,7 +1,7 @@
 """The audit trail.
 
 The operator's keys see all entries. The keys of any other tenant see the entries about that
-tenant's resources, whoever the actor was.
+tenant's resources, regardless of the actor.
 """
 
 from __future__ import annotations

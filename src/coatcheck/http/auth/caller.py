@@ -113,8 +113,9 @@ async def _check_named_tenant(request: Request, endpoint: Endpoint, scope: Scope
 
 
 async def _check_lease(request: Request, caller: Caller) -> None:
-    """Raise NotFound unless the caller's key holds a lease on the job that the path names. The
-    lease holder may read the job, whoever submitted it.
+    """Raise NotFound unless the caller's key holds a lease on the job that the path names.
+
+    The lease holder may read the job, regardless of its submitter.
     """
     job_id = request.path_params["job_id"]
     with suppress(NotFound):
@@ -201,8 +202,10 @@ async def _authenticate_again(request: Request) -> None:
 
 
 def record_caller(scope: ASGIScope, caller: Caller, epoch: int | None) -> None:
-    """Record that the caller of a request was authenticated again, and the access epoch. A key's
-    scopes never change, so its authorization stays valid. Raise Unauthorized if the key is another.
+    """Record that the caller of a request was authenticated again, and the access epoch.
+
+    A key's scopes never change, so its authorization stays valid. Raise Unauthorized if the key is
+    a different one.
     """
     earlier: Caller = scope["coatcheck.caller"]
     # An operator's key may do everything that a server without keys allows.

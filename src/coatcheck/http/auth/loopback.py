@@ -21,7 +21,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host name or address is loopback."""
+    """Return whether a host name or address is loopback."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -32,8 +32,9 @@ def is_loopback(host: str) -> bool:
 
 
 def check_bind_address(host: str, *, has_keys: bool, everywhere: bool = False) -> None:
-    """Raise ConfigurationError if there are no keys and the server would listen on an address other
-    than loopback. With `everywhere`, keys are needed on loopback too.
+    """Raise ConfigurationError if the server would listen beyond loopback without keys.
+
+    With `everywhere`, keys are required on loopback too.
     """
     if not has_keys and (everywhere or not is_loopback(host)):
         raise ConfigurationError(
@@ -44,7 +45,7 @@ def check_bind_address(host: str, *, has_keys: bool, everywhere: bool = False) -
 
 
 class RequestOrigin(NamedTuple):
-    """The request headers that identify the page that sent it, if one did."""
+    """The request headers that identify the page that sent the request, if one did."""
 
     host: bytes | None
     origin: bytes | None
@@ -59,8 +60,9 @@ class RequestOrigin(NamedTuple):
 
 @lru_cache(maxsize=256)
 def is_local_request(source: RequestOrigin, allowed: frozenset[str]) -> bool:
-    """Tell whether a request names a loopback host and, if a page sent it, the page is this
-    server's own or of an allowed loopback origin.
+    """Return whether a request names a loopback host and comes from no foreign page.
+
+    If a page sent the request, the page must be this server's own or of an allowed loopback origin.
     """
     return _is_loopback_url(b"//" + (source.host or b"")) and (
         _is_own_page(source)
@@ -70,9 +72,7 @@ def is_local_request(source: RequestOrigin, allowed: frozenset[str]) -> bool:
 
 @lru_cache(maxsize=256)
 def is_allowed_origin(source: RequestOrigin, allowed: frozenset[str]) -> bool:
-    """Tell whether a request was sent by no page, by a page of this server, or by a page of an
-    allowed origin.
-    """
+    """Return whether a request comes from no page, an own page or an allowed origin."""
     return _is_own_page(source) or _is_allowed(source, allowed)
 
 

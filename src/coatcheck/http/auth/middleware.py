@@ -55,8 +55,10 @@ def _correlation(given: bytes | None) -> bytes:
 
 
 def with_defaults(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Add the default headers that a response lacks. An endpoint that may be cached sets
-    `Cache-Control` itself. The response of a proxied service is passed on unchanged.
+    """Add the default headers that a response lacks.
+
+    An endpoint that may be cached sets `Cache-Control` itself. The response of a proxied service is
+    passed on unchanged.
     """
     found = [*headers]
     names = {name for name, _ in found}
@@ -79,7 +81,7 @@ class PublicEndpoints:
         self._patterns = [(method, compile_path(path)[0]) for method, path in known if "{" in path]
 
     def has(self, method: str, path: str) -> bool:
-        """Tell whether a request is for one of them."""
+        """Return whether a request is for one of these endpoints."""
         return (method, path) in self._exact or any(
             known == method and pattern.match(path) for known, pattern in self._patterns
         )
@@ -135,7 +137,7 @@ class AccessMiddleware:
                 sender.require(confirmation, self._formats, scope["path"])
             await self._serve(fast_handler, scope, receive, sender)
         except ClientDisconnect:
-            return  # the client is gone: nobody reads a response
+            return  # the client is gone
         except Exception as error:
             if sender.rejected:
                 return
@@ -250,8 +252,10 @@ class _Sender:
         self._confirmation, self._formats, self._path = confirmation, formats, path
 
     async def confirm(self) -> None:
-        """Confirm that the caller's key is still valid. If it is not, send that error, or cut off a
-        response that has started, and raise ClientDisconnect.
+        """Confirm that the caller's key is still valid.
+
+        If the key is not valid, send that error, or cut off a response that has started, and raise
+        ClientDisconnect.
         """
         if self.rejected:
             raise ClientDisconnect

@@ -1,14 +1,15 @@
-"""Who may read a job.
+"""Read access to jobs.
 
-A job belongs to its tenant. Its surface may restrict it further (`Surface.check_reader`): a relayed
-request is for the caller that made it. The check runs before the handler of every endpoint whose
-path names a job (app.py), so no handler has to remember it. Lists and bulk operations skip jobs
-that the caller may not read. Such a job answers like an id that does not exist.
+A job belongs to its tenant. Its surface may restrict access further (`Surface.check_reader`): a
+relayed request is visible only to the caller that made it. The check runs before the handler of
+every endpoint whose path names a job (app.py), so no handler has to remember it. Lists and bulk
+operations skip jobs that the caller may not read. Such a job answers like an id that does not
+exist.
 
 - A job with an owner whose surface is not served here is closed: this server cannot identify the
   owner.
 - An endpoint that manages a job and shows nothing of its payload (`Endpoint.for_operators`) is also
-  open to callers with `admin`, who have to see and stop running jobs.
+  open to callers with `admin`, because they have to see and stop running jobs.
 - Endpoints of workers are not restricted: a worker runs the jobs of every caller.
 """
 
@@ -37,7 +38,7 @@ def surface_of(request: Request, job: Job) -> Surface | None:
 
 
 def may_read(request: Request, job: Job) -> bool:
-    """Tell whether the caller may read a job."""
+    """Return whether the caller may read a job."""
     if request.scope.get("coatcheck.reader_of") == job.id:
         return True  # a wrapped app has checked its caller itself (middleware/job_routes.py)
     surface = surface_of(request, job)
@@ -51,7 +52,7 @@ def may_read(request: Request, job: Job) -> bool:
 
 
 def may_manage(request: Request, job: Job) -> bool:
-    """Tell whether the caller may see that a job exists, and stop or delete it."""
+    """Return whether the caller may see that a job exists, and stop or delete it."""
     caller: Caller = request.scope["coatcheck.caller"]
     return caller.may(Scope.ADMIN) or may_read(request, job)
 
@@ -73,8 +74,9 @@ async def check_named_job(request: Request, endpoint: Endpoint) -> None:
 
 
 async def named_job(request: Request) -> Job:
-    """Read the job that the path names, once per request, without a result in the blob store; raise
-    NotFound or Gone.
+    """Read the job that the path names, once per request; raise NotFound or Gone.
+
+    A result in the blob store is not loaded.
     """
     scope = request.scope
     if "coatcheck.job" not in scope:

@@ -132,8 +132,9 @@ async def complete_upload(request: Request) -> Response:
 
 
 async def _check_quota(request: Request, size: int) -> int | None:
-    """Return how many more bytes the tenant may store, None for no limit; raise QuotaExceeded if a
-    file of this size does not fit.
+    """Return how many more bytes the tenant may store, or None if there is no limit.
+
+    Raise QuotaExceeded if a file of this size does not fit.
     """
     quotas = quotas_of(request)
     if quotas is None:

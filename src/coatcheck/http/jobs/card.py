@@ -112,7 +112,7 @@ def _may(request: Request, scope: Scope, job: Job) -> bool:
 
 
 def _has_input(request: Request, job: Job) -> bool:
-    """Tell whether a job still has its input, as far as its kind tells."""
+    """Return whether a job still has its input, judged by its kind."""
     engine: Engine = request.app.state.engine
     kind = engine.kinds.get(job.kind)
     if kind is None:

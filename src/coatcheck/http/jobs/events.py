@@ -63,7 +63,7 @@ def event_stream_response(request: Request, stream: AsyncIterator[str]) -> Respo
 
 
 def _wants_stream(accept: str) -> bool:
-    """Tell whether to stream: always, unless the client accepts JSON and no stream."""
+    """Return whether to stream: always, unless the client accepts JSON and no stream."""
     accepted = set(accepted_types(accept))
     if EVENT_STREAM in accepted or not accepted:
         return True
@@ -119,7 +119,7 @@ def _opening(job: Job, after: int) -> str:
 
 
 def _has_gap(events: Sequence[JobEvent], after: int) -> bool:
-    """Tell whether events that follow `after` are gone from the log."""
+    """Return whether events that follow `after` are gone from the log."""
     return bool(events) and events[0].seq > after + 1
 
 

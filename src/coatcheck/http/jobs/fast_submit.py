@@ -114,8 +114,9 @@ def recall_caller(
 
 
 def is_authorized(request: Request, endpoint: Endpoint, scope: Scope | None) -> bool:
-    """Authorize a caller that acts for its own tenant with the scope for all kinds, and record that
-    tenant; return False if `authorize` has to decide.
+    """Authorize a caller that acts for its own tenant with the scope for all kinds.
+
+    Record that tenant; return False if `authorize` has to decide.
     """
     if scope is None:
         return True

@@ -76,9 +76,7 @@ async def _submit_and_wait(
 
 
 def authorize_submission(request: Request, submission: Submission) -> Submission:
-    """Return a submission for the caller's tenant; raise Forbidden if the key does not cover its
-    kind.
-    """
+    """Return a submission for the caller's tenant; raise Forbidden if the key excludes its kind."""
     check_kind(request, Scope.WRITE, submission.kind)
     return submission._replace(
         tenant=tenant_of(request), admission=admission_of(request, submission.kind)

@@ -3,7 +3,7 @@
 A proxy and this server have to see the same requests on a connection. Otherwise a client can hide
 one request inside the body of another (request smuggling). The parser rejects most ambiguous input
 (two lengths, a length with chunks, a space before a colon, folded lines, bare line feeds). This
-module handles what the parser accepts:
+module handles the input that the parser accepts:
 
 - With `Upgrade` or CONNECT the parser ends the request after its head and would read the body as
   the next request. This server never upgrades: such a request is rejected if it has a body. Without

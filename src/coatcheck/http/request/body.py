@@ -54,8 +54,9 @@ def media_type_of(request: Request) -> str:
 
 
 async def read_bounded(request: Request, limit: int) -> bytes:
-    """Read a body of at most `limit` bytes. Reject a longer one without reading the rest, and one
-    that stalls.
+    """Read a body of at most `limit` bytes.
+
+    Reject a longer body without reading the rest, and a body that stalls.
     """
     check_declared_length(request, limit)
     pieces: list[bytes] = []
@@ -117,7 +118,7 @@ async def _next_piece(request: Request, pace: _Pace) -> Message:
 
 
 async def _receive(request: Request, pace: _Pace) -> Message:
-    # The chunk is usually there already. Only if it is not does a timeout have to be set.
+    # The chunk is usually there already; a timeout is set only if it is not.
     receiving = request.receive().__await__()
     try:
         waits_for = next(receiving)

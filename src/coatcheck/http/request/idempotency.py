@@ -24,7 +24,7 @@ KEY_RULE = "one key of 1 to 255 printable ASCII characters"
 
 
 def is_key(text: str) -> bool:
-    """Tell whether a text is a valid key."""
+    """Return whether a text is a valid key."""
     return _PRINTABLE.fullmatch(text) is not None
 
 

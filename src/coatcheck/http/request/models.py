@@ -32,8 +32,9 @@ async def read_model(request: Request, model: type[_Model]) -> _Model:
 
 
 def validate_model(body: object, model: type[_Model], what: str = "") -> _Model:
-    """Validate a parsed body; raise InvalidPayload with a pointer to each problem. `what` names the
-    expected object in the message.
+    """Validate a parsed body; raise InvalidPayload with a pointer to each problem.
+
+    `what` names the expected object in the message.
     """
     try:
         return _validate(body, model)

@@ -55,8 +55,10 @@ async def read_file(content_type: str, body: AsyncIterator[bytes]) -> FormFile:
 async def read_parts(
     content_type: str, body: AsyncIterator[bytes]
 ) -> AsyncIterator[FormFile | FormField]:
-    """Iterate over the files and fields of a form, in order. Requesting the next part skips the
-    unread rest of a file. Raise HTTPException (400) if the form is malformed.
+    """Iterate over the files and fields of a form, in order.
+
+    Requesting the next part skips the unread rest of a file. Raise HTTPException (400) if the form
+    is malformed.
     """
     form = _open(content_type, body)
     while (part := await form.next_part()) is not None:

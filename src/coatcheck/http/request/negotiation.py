@@ -17,9 +17,10 @@ _ZERO_QUALITY = re.compile(r"q=0(\.0{0,3})?")
 
 
 def check_request(request: Request, endpoint: Endpoint) -> None:
-    """Reject unknown query parameters (400) and unacceptable `Accept` headers (406), unless the
-    response has no content. Reject a NUL character in the path (404): no name contains one, and
-    PostgreSQL cannot search for it.
+    """Reject unknown query parameters (400), unacceptable `Accept` (406) and NUL in the path (404).
+
+    `Accept` is not checked if the response has no content. No name contains NUL, and PostgreSQL
+    cannot search for it.
     """
     if "\0" in request.scope["path"] and request.method in ("GET", "HEAD", "DELETE"):
         raise HTTPException(404, "no name contains a NUL character")

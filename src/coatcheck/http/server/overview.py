@@ -38,7 +38,7 @@ _RETRY_LATER = {"Retry-After": "5"}
 
 
 async def healthz(request: Request) -> Response:
-    """Tell that this process is alive. Surfaces may add members."""
+    """Report that this process is alive. Surfaces may add members."""
     surfaces: Mapping[str, Surface] = request.app.state.surfaces
     added = await asyncio.gather(*(surface.health() for surface in surfaces.values()))
     return JSONResponse({"status": "ok"} | {name: each[name] for each in added for name in each})

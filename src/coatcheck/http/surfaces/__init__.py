@@ -1,1 +1,1 @@
-"""The base of surfaces, and what they share."""
+"""The base class of surfaces and their shared code."""

@@ -49,8 +49,9 @@ _FORMER_NAMES = {
 
 
 class SurfaceDisabled(Exception):
-    """Raised by a surface's entry point if the settings do not enable it. `coatcheck serve` then
-    skips the surface. The message says which setting enables it.
+    """Raised by a surface's entry point if the settings do not enable it.
+
+    `coatcheck serve` then skips the surface. The message says which setting enables it.
     """
 
 
@@ -62,7 +63,7 @@ class OptionalPart(NamedTuple):
 
 
 class Surface(ABC):
-    """The base class of surfaces. A subclass overrides what it needs."""
+    """The base class of surfaces. A subclass overrides only the methods it needs."""
 
     name: str
     # Errors below these path prefixes have the surface's own format.
@@ -89,8 +90,9 @@ class Surface(ABC):
         """Close open resources. Called in each process when it stops."""
 
     async def sweep(self, engine: Engine) -> None:  # noqa: B027 - optional
-        """Delete a bounded amount of data that its jobs left outside the store. Called with every
-        sweep, in each process that has the surface.
+        """Delete a bounded amount of data that its jobs left outside the store.
+
+        Called with every sweep, in each process that has the surface.
         """
 
     async def result(self, request: Request, job: Job) -> Response | None:  # noqa: ARG002
@@ -101,8 +103,9 @@ class Surface(ABC):
         """Raise NotFound unless the caller may read this job, or a fork of it."""
 
     def planned_steps(self, job: Job) -> Sequence[PlannedStep]:  # noqa: ARG002
-        """List the steps that a job goes through, in order, for its card. Return nothing for a job
-        of a kind that is not the surface's own.
+        """List the steps that a job goes through, in order, for its card.
+
+        Return nothing for a job of a kind that is not the surface's own.
         """
         return ()
 
@@ -115,7 +118,7 @@ class Surface(ABC):
         return ()
 
     async def health(self) -> Mapping[str, Any]:
-        """Return members to add to `/healthz`. It must return quickly."""
+        """Return members to add to `/healthz`. This method must return quickly."""
         return {}
 
     async def show_job(self, request: Request, job: Job) -> Response:  # noqa: ARG002

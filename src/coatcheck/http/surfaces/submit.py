@@ -1,5 +1,6 @@
-"""Engine calls that a surface makes for its caller: with the caller's key, tenant, idempotency key,
-correlation id and trace context.
+"""Engine calls that a surface makes for its caller.
+
+Each call has the caller's key, tenant, idempotency key, correlation id and trace context.
 """
 
 from __future__ import annotations
@@ -23,9 +24,7 @@ from coatcheck.store.base import Store
 
 
 def bind_submission(request: Request, submission: Submission) -> Submission:
-    """Return a submission in the caller's name; raise Forbidden if their key does not cover its
-    kind.
-    """
+    """Return a submission in the caller's name; raise Forbidden if the key excludes its kind."""
     bound = submission._replace(
         correlation_id=correlation_id.get(), traceparent=read_traceparent(request)
     )
@@ -33,14 +32,15 @@ def bind_submission(request: Request, submission: Submission) -> Submission:
 
 
 async def submit_job(request: Request, submission: Submission, body: Any) -> Job:
-    """Submit a job for the caller. With an Idempotency-Key, return the job of the earlier request;
+    """Submit a job for the caller. With an Idempotency-Key, return the job of the earlier request.
+
     `body` is the part of the request that the fingerprint covers.
     """
     return (await submit_idempotent(request, submission, body)).jobs[0]
 
 
 async def submit_idempotent(request: Request, submission: Submission, body: Any) -> Submitted:
-    """Submit a job for the caller, and tell whether an earlier request had submitted it."""
+    """Submit a job for the caller; return it, and whether an earlier request had submitted it."""
     engine: Engine = request.app.state.engine
     bound = bind_submission(request, submission)
     key = read_idempotency_key(request, body)
@@ -50,7 +50,7 @@ async def submit_idempotent(request: Request, submission: Submission, body: Any)
 
 
 async def is_active(store: Store, tenant: str) -> bool:
-    """Tell whether a tenant is active. Capability links of an inactive tenant are closed."""
+    """Return whether a tenant is active. Capability links of an inactive tenant are closed."""
     found = await store.access.get_tenant(tenant)
     return found is None or found.status is TenantStatus.ACTIVE
 

@@ -257,9 +257,7 @@ def _response(
 
 
 def _webhooks(request: Request) -> WebhookEndpoints:
-    """Return the webhooks of a tenant. They are about all its jobs, so the key must cover all
-    kinds.
-    """
+    """Return the webhooks of a tenant, which concern all its jobs: the key must cover all kinds."""
     check_kind(request, Scope.READ if request.method == "GET" else Scope.WRITE, None)
     engine: Engine = request.app.state.engine
     return engine.webhooks

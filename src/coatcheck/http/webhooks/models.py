@@ -24,7 +24,7 @@ class JobWebhook(RequestModel):
     events: Annotated[list[str] | None, Field(json_schema_extra=documented_as(_EVENTS))] = None
 
     def spec(self) -> WebhookSpec:
-        """Return the engine's form of it."""
+        """Return the engine's form of the webhook."""
         return WebhookSpec(self.url, self.events)
 
 

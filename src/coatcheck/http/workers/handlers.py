@@ -62,7 +62,7 @@ class CompleteRequest(RequestModel):
 
 
 class FailRequest(RequestModel):
-    """Why an attempt failed, and whether to retry."""
+    """The reason why an attempt failed, and whether to retry."""
 
     code: Annotated[str, Field(min_length=1, max_length=100)]
     message: Annotated[str, Field(max_length=2000)] = ""
@@ -71,7 +71,7 @@ class FailRequest(RequestModel):
 
 
 class StepError(RequestModel):
-    """Why a step failed."""
+    """The reason why a step failed."""
 
     code: Annotated[str, Field(min_length=1, max_length=100)]
     message: Annotated[str, Field(max_length=2000)] = ""
@@ -223,9 +223,11 @@ def _lease(request: Request) -> Lease:
 
 
 async def _held_lease(request: Request) -> Lease:
-    """Return the lease that the path names; raise StaleLease if the job runs under another key's
-    lease. A finished job has no lease holder. The fence decides whether this is a repeated settle,
-    and the response shows nothing of the job (`_response`).
+    """Return the lease that the path names.
+
+    Raise StaleLease if the job runs under another key's lease. A finished job has no lease holder.
+    The fence decides whether this is a repeated settle, and the response shows nothing of the job
+    (`_response`).
     """
     lease, caller = _lease(request), caller_of(request)
     if caller.key_id is not None and not caller.is_operator:
