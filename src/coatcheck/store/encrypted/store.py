@@ -73,7 +73,7 @@ class StoreDecorator:
 
 
 class PlainStore(StoreDecorator):
-    """A store without encryption keys: webhook secrets are encrypted all the same."""
+    """A store without encryption keys. Webhook secrets are still encrypted."""
 
     def __init__(self, store: Store, secrets: SecretKeys) -> None:
         super().__init__(store)
