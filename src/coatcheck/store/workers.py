@@ -145,7 +145,7 @@ class WorkerStore(Protocol):
     async def report(self, lease: Lease, report: Report, now: int) -> bool:
         """Write a report of a running job. Returns False if the lease is stale.
 
-        It may be called on any event loop, not only on the one that opened the store.
+        This verb may be called on any event loop, not only on the one that opened the store.
         """
         ...
 

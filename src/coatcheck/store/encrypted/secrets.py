@@ -11,7 +11,7 @@ cannot be created (PostgreSQL, and none is set), no secret is created, and the r
 with an error that says what to do.
 
 Secrets that an earlier release stored in clear can still be read. They are encrypted when their
-endpoint gets its next secret, and by `coatcheck reseal`. That command also moves secrets from the
+endpoint gets its next secret, and by `coatcheck reseal`. The command also moves secrets from the
 pepper to the encryption keys once there are any.
 """
 

@@ -1,7 +1,7 @@
 """The schedules part of the PostgreSQL store.
 
-A write may be retried after a response was lost. It is recognized by the revision that it gave the
-schedule, and answered as the first time.
+A write may be retried after a response was lost. A repeated write is recognized by the revision
+that it gave the schedule, and gets the same answer as the first.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ A *plain* job (default tenant, no key, no version) has no lane in the store. If 
 and there are no limits, nothing takes turns, and stores claim them without this module. Otherwise
 plain jobs form a lane of the default tenant (`plain_lane`), which the reader merges with the rest.
 
-Each process remembers where its next claim continues. That may be lost: turns then start over.
+Each process remembers where its next claim continues. If this position is lost, turns start over.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ all entries since that snapshot before it reaches the first claimable job.
 So the server times each full search: finding and locking, without the commit. While that is quick,
 nothing else happens. After two slow searches in a row the *lanes* are read: every (kind, queue,
 priority) with a claimable job, and its oldest job. Later claims search only these lanes from there,
-and advance the start as they claim. What could be missed:
+and advance the start as they claim. Changes that this could miss:
 
 - Changes by this store are recorded. A job that is submitted or queued again opens its lane or
   moves its start back, even for claims in progress. So does a claim that unlocks jobs which another

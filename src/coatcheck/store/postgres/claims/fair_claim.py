@@ -3,7 +3,7 @@
 The order and the limits are those of store/shared/fairness.py and limits.py, which read lanes, jobs
 and counts as if they were local. Here they are on a server. So they are fetched ahead, many in one
 statement, and the choice is made from the fetched rows. If it needs more, that is fetched and the
-choice starts over. It is quick, and usually the first fetch is enough.
+choice starts over. The choice is quick, and usually the first fetch is enough.
 
 Limits are exact: a claim that may start jobs of a limit holds the limit's advisory lock from before
 it counts until its commit, so claims of the same limit are serialized and each sees the jobs that

@@ -7,13 +7,13 @@ the event. tests/store/rules.py pins them case by case, and random histories com
 
 *Settle.* A worker usually settles a job that it claimed through the same store a moment before. So
 the store remembers the status of the jobs it handed out, and how many events their reports have
-added since. It decides the transition from that, and writes it only if the row is still the same:
-every transition and every report changes the fence or the number of the last event. If one job of
-a batch has changed or is not remembered, nothing is written and the batch takes the careful path:
-lock, read, decide, write. If all jobs succeeded, only their results are sent, and the rest follows
-from the rows (`succeed_as_claimed`): encoding and decoding 18 columns was half the cost of a
-settlement. Correctness does not depend on this memory, so it may be dropped, and is when it grows
-too large.
+added since. The store decides the transition from this memory, and writes it only if the row is
+still the same: every transition and every report changes the fence or the number of the last event.
+If one job of a batch has changed or is not remembered, nothing is written and the batch takes the
+careful path: lock, read, decide, write. If all jobs succeeded, only their results are sent, and the
+rest follows from the rows (`succeed_as_claimed`): encoding and decoding 18 columns was half the
+cost of a settlement. Correctness does not depend on this memory, so it may be dropped, and is when
+it grows too large.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The server splits it with `string_to_array(column, separator, nothing)`. The dri
 array for each column, but it inspects every element several times in Python. For the 34 values of a
 job that costs more than everything else in a submit.
 
-- Neither the separator nor the mark for NULL occurs in any value. That is checked by counting; if
-  one does occur, other marks are used.
+- Neither the separator nor the mark for NULL occurs in any value. The encoder counts occurrences to
+  check this; if one does occur, other marks are used.
 - A column of only NULLs is sent as NULL; `unnest` fills it up.
 - If the statement supports it, a column whose values are all equal is sent once.
 - For one row with an empty text, the server would see an empty array. So a separator is sent. This

@@ -1,8 +1,8 @@
 """Wake-ups between machines: NOTIFY after a commit, LISTEN on a dedicated connection.
 
 - A process publishes topics *after* its commit, on a connection of its own, all pending topics in
-  one NOTIFY. A NOTIFY inside each transaction would serialize the commits. It is not synced to
-  disk: a crash loses the listeners too.
+  one NOTIFY. A NOTIFY inside each transaction would serialize the commits. The NOTIFY is not synced
+  to disk: a crash loses the listeners too.
 - Reports of running jobs come in streams, and only watchers of a job need them. Other processes are
   notified of them at most every `REPORTS_S`.
 - Each process with subscribers listens on one direct connection (`COATCHECK_LISTEN` names it if the

@@ -4,8 +4,8 @@
 - If a job that counts for a limit stops running, the workers are woken: another can start.
 - If a job leaves `waiting`, its waits are deleted.
 - If a job finishes, jobs that wait for it are woken.
-- If a job is cancelled, so are its children. It is recorded in `cascades`, and the children are
-  cancelled some at a time: the first by the caller, the rest by the sweep.
+- If a job is cancelled, so are its children. The job is recorded in `cascades`, and the children
+  are cancelled some at a time: the first by the caller, the rest by the sweep.
 """
 
 from __future__ import annotations
