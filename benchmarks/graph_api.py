@@ -1,11 +1,11 @@
-"""Code graphs over HTTP: how long a submit and a poll take (G33).
+"""Code graphs over HTTP: the latency of a submit and of a poll (G33).
 
     python -m benchmarks.graph_api [requests]
 
-A client on one connection hands archives in, one after the other, each of a few files and of 1 MB;
-then it comes back for each, once while it waits and once it has ended. First by the API alone, as
-where the worker runs on another machine, then with a worker on the same cores that makes graphs
-all the while.
+A client on one connection submits archives one after the other, some of a few files and some of
+1 MB. Then it polls each job twice: once while the job waits and once after it has ended. The first
+run has the API alone, as if the worker ran on another machine. The second has a worker on the same
+cores that makes graphs all the time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
 
 def _measure(http: httpx2.Client, requests: int, *, ends: bool) -> None:
     small, large = _archive(8), _archive(8, 1_000_000)
-    _submit(http, "warm", small)  # everything is imported by now
+    _submit(http, "warm", small)  # warm-up: imports everything
     _print("submit, 8 files", [_timed(_submit, http, f"s{n}", small) for n in range(requests)])
     large_ones = max(10, requests // 10)
     _print("submit, 1 MB", [_timed(_submit, http, f"l{n}", large) for n in range(large_ones)])

@@ -1,13 +1,13 @@
-"""Code graphs: what the analysis takes of memory at its peak, and what that grows with.
+"""Code graphs: the peak memory of the analysis, and how it grows.
 
     python -m benchmarks.graph_memory FOLDER    parts of a tree; then a part with much beside it
 
-First a quarter, a half and the whole of a tree, with calls and without, beside the graph itself as
-objects and as JSON. Then one part of it among files that add little or nothing to the graph: data
-and dependencies, which are not read, minified code, which is read and skipped, and comments. What
-is given is the peak of the process that links, what of its memory was private at the most (the rest
-are pages of files, which the kernel takes back when it needs them), and the peak of the largest
-process that reads for it; none of them is given a file before it reads it.
+The first table has a quarter, a half and the whole of a tree, with and without calls, beside the
+size of the graph itself as objects and as JSON. The second table has one part of the tree among
+files that add little or nothing to the graph: data and dependencies, which are not read; minified
+code, which is read and skipped; and comments. Each row has the peak of the process that links, the
+peak of its private memory (the rest are file pages, which the kernel reclaims on demand), and the
+peak of the largest process that reads. No process gets a file before it reads it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def tree(folder: Path) -> list[SourceFile]:
 
 
 def padding(size: int) -> list[SourceFile]:
-    """Return files of four sorts, a quarter of the size each."""
+    """Return files of four sorts, a quarter of the total size each."""
     sorts = {
         "data/{}.csv": b"1,2,3\n",
         "node_modules/{}/index.js": b"module.exports = () => 1;\n",
@@ -85,7 +85,7 @@ def repeated(line: bytes, size: int) -> bytes:
 
 
 class Taken(NamedTuple):
-    """Bytes at the peak of the processes, and of what came out."""
+    """The peak memory of the processes and the size of the output, in bytes."""
 
     size: int
     graph: int
@@ -116,7 +116,7 @@ def measured(files: list[SourceFile], want: set[str], workers: int) -> Taken:
 
 
 class Watching(Thread):
-    """Looks at the private memory of this process fifty times a second."""
+    """A thread that samples the private memory of this process fifty times a second."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -140,7 +140,7 @@ class Watching(Thread):
 
 
 def held(graph: Graph) -> int:
-    """Return what a graph takes as objects: each, and each text and number in it, once."""
+    """Return the size of a graph as objects, with each string and number counted once."""
     seen: dict[int, int] = {}
     objects: Iterable[Any] = (*graph.nodes, *graph.edges)
     for one in objects:

@@ -1,15 +1,16 @@
-"""Code graphs: how many calls are found and how many are right, and how fast.
+"""Code graphs: precision and recall of calls, and the speed of the analysis.
 
     python -m benchmarks.graphs                    precision and recall over the known programs
     python -m benchmarks.graphs --speed FOLDER ...  megabytes a second on trees of source code
 
-Speed is given beside parsing alone with tree-sitter on as many processes, both from the start of
-these (about half a second), for a quarter, a half and the whole of a tree (`--parts 4 2 1`). "All
-but points-to" is a graph without calls: it is read, linked and drawn, but for the flow of values
-(the points-to), which is the difference to a graph with calls. It is given for each kilobyte and
-for each call that is found: three of four files missing, most calls of a quarter lead out of it and
-end there, so a kilobyte of it is less work than one of the whole. With `--cpu`, seconds are those
-that all processes have computed rather than those that passed: what else runs weighs less on them.
+Speed is compared with parsing alone (tree-sitter on as many processes). Both include the start of
+the processes, about half a second. Each is measured for a quarter, a half and the whole of a tree
+(`--parts 4 2 1`). "All but points-to" is a graph without calls: the code is read, linked and drawn,
+without the flow of values (points-to). The difference to a graph with calls is the cost of
+points-to, shown for each kilobyte and for each call found. In a quarter of a tree, three of four
+files are missing, so most calls lead out of it and end there. A kilobyte of a quarter is therefore
+less work than one of the whole. With `--cpu`, seconds are the CPU time of all processes rather than
+elapsed time, so other load on the machine matters less.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def speed(folder: Path, workers: int, parts: list[int], clock: Clock) -> None:
 
 
 def computed() -> float:
-    """Return the seconds that this process and those it has waited for have computed."""
+    """Return the CPU seconds of this process and of the children it has waited for."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
@@ -118,12 +119,12 @@ def parse_batch(batch: list[tuple[str, bytes]]) -> int:
 
 
 class Run(NamedTuple):
-    """What an analysis took, in a process of its own."""
+    """The cost of an analysis, measured in a process of its own."""
 
     seconds: float
     size: int
     calls: int
-    megabytes: int  # at its peak, without the content of the files, which the caller holds
+    megabytes: int  # peak, without file contents, which the caller holds
 
 
 def apart(files: list[tuple[str, bytes]], want: set[str], workers: int, clock: Clock) -> Run:

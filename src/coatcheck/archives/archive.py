@@ -1,21 +1,21 @@
-"""The archive somebody has sent: what of it is read, and what is refused before anything is.
+"""Uploaded archives: which entries are read, and which archives are rejected before any is read.
 
-*Nothing is unpacked.* Entries are read one by one from the archive where it is, so no name in it
-ever becomes a path of this machine, and there is nothing to be left behind. What would hurt whoever
-unpacks it is refused all the same, with the name of the entry: such an archive is damaged or meant
-badly, and a graph of half of it would say nothing. That are names that lead out of the archive or
-that two entries share (also where only the case differs), links that lead out of it, devices, and
-entries that are encrypted.
+*Nothing is unpacked.* Entries are read one by one from the archive itself, so no name in it becomes
+a path on this machine, and no files are left behind. Entries that would harm a program that unpacks
+the archive are rejected all the same, and the error names the entry. Such an archive is damaged or
+malicious, and a graph of half of it would be worthless. These are names that lead out of the
+archive or that two entries share (even if only the case differs), links that lead out of the
+archive, devices, and encrypted entries.
 
-*What it may cost* is known before it is read: the entries are counted (zip_directory.py), and what
-they say of their sizes is added up. While they are read no more is taken than they said, so one
-that lied is found out, and nobody pays for it.
+*The cost* is bounded before the archive is read: the entries are counted (zip_directory.py), and
+their declared sizes are added up. No entry is read past its declared size, so a false size is
+detected and costs nothing.
 
-*Archives in the archive* are never opened. Files that a language ships its libraries in (`.jar`,
-`.whl`) are as good as any other file that is no source; others are refused, since what is in them
-would be missing from the graph.
+*Archives in the archive* are never opened. Formats in which a language ships its libraries
+(`.jar`, `.whl`) count as files that are not source. Other nested archives are rejected, because
+their contents would be missing from the graph.
 
-Links that stay within the archive are not followed: what they lead to is there by its own name.
+Links that stay within the archive are not followed: their targets are read under their own names.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ _LONGEST_LINK = 4096
 
 @dataclass(frozen=True)
 class ArchiveLimits:
-    """How much of an archive is worth reading."""
+    """The limits on an archive that is read."""
 
     entries: int = 250_000
     directory_bytes: int = 128 * 1024 * 1024
     total_bytes: int = 4 * 1024 * 1024 * 1024
-    # Source text shrinks to a tenth; what shrinks to less than a two-hundredth is no source.
+    # Source text compresses to a tenth. A file that compresses to less than 1/200 is not source.
     ratio: int = 200
     ratio_from_bytes: int = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class ArchiveEntry:
-    """A file of the archive: its path with `/`, and how large it says it is."""
+    """A file in the archive: its path with `/`, and its declared size."""
 
     path: str
     size: int
@@ -79,7 +79,7 @@ class ArchiveEntry:
 
 
 class Archive:
-    """An archive that was looked over, and can be read."""
+    """A checked archive that can be read."""
 
     def __init__(self, path: Path, limits: ArchiveLimits | None = None) -> None:
         limits = limits or ArchiveLimits()
@@ -109,15 +109,15 @@ class Archive:
         self._zip.close()
 
     def read(self, entry: ArchiveEntry, most: int | None = None) -> bytes:
-        """Read an entry, or as much of its beginning; raises ArchiveError where it is not what it
-        says.
+        """Read an entry, or its first `most` bytes. Raises ArchiveError if it differs from its
+        declared size or checksum.
         """
         wanted = entry.size if most is None else min(most, entry.size)
         try:
             with self._zip.open(entry.info) as file:
                 content = file.read(wanted)
                 whole = wanted == entry.size
-                # One more would have come, or the sum be wrong, where the size was a lie.
+                # With a false size, one more byte follows or the checksum differs.
                 honest = len(content) == wanted and not (whole and file.read(1))
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError) as error:
             raise _damaged(entry.path) from error
@@ -164,7 +164,7 @@ class Archive:
 
 
 def check_sizes(infos: list[zipfile.ZipInfo], archive_bytes: int, limits: ArchiveLimits) -> None:
-    """Raise ArchiveError where the entries of an archive say that they unpack to too much."""
+    """Raise ArchiveError if the declared sizes of an archive's entries exceed the limits."""
     packed = total = 0
     for info in infos:
         packed += info.compress_size
@@ -184,7 +184,7 @@ def check_sizes(infos: list[zipfile.ZipInfo], archive_bytes: int, limits: Archiv
 
 
 def _safe_path(info: zipfile.ZipInfo) -> str:
-    """Return an entry's path in plain form; raises ArchiveError where it leads anywhere else."""
+    """Return an entry's normalized path. Raises ArchiveError if it is not safe and relative."""
     name = info.orig_filename
     said = f"the archive has an entry named {shown(name)}, which"
     if "\0" in name or not name or len(name) > _LONGEST_NAME:
@@ -201,7 +201,7 @@ def _safe_path(info: zipfile.ZipInfo) -> str:
 
 
 def _check_kind(info: zipfile.ZipInfo, path: str) -> int:
-    """Return what kind of file an entry is; raises ArchiveError for those that are not read."""
+    """Return the file type of an entry. Raises ArchiveError for types that are not read."""
     if info.flag_bits & _ENCRYPTED_FLAGS:
         raise ArchiveError(ENCRYPTED, f"{shown(path)} is encrypted: send the archive without")
     kind = stat.S_IFMT(info.external_attr >> 16)
@@ -220,12 +220,12 @@ def _check_kind(info: zipfile.ZipInfo, path: str) -> int:
 
 
 class _Names:
-    """The names that were seen: each once, whatever their case."""
+    """The names seen so far. Names must differ in more than their case."""
 
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
-        self._folders: set[str] = set()  # with an entry of their own
-        self._above: set[str] = set()  # folders above something
+        self._folders: set[str] = set()  # that have an entry of their own
+        self._above: set[str] = set()  # that contain an entry
 
     def add(self, path: str, *, is_folder: bool) -> None:
         alike = unicodedata.normalize("NFC", path).casefold()
@@ -243,7 +243,7 @@ class _Names:
             cut = alike.rfind("/", 0, cut)
 
     def check_folders(self) -> None:
-        """Raise where something is a file by one entry and a folder by another."""
+        """Raise ArchiveError if a path is a file by one entry and a folder by another."""
         both = self._files.keys() & (self._folders | self._above)
         if both:
             said = f"the archive has {shown(self._files[min(both)])} as a file and as a folder"

@@ -1,4 +1,4 @@
-"""Why an archive is not read: a code that stays the same, and a sentence."""
+"""The reasons why an archive is rejected: a stable code and a sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN = 120
 
 
 class ArchiveError(Exception):
-    """An archive that is not read; the message names what is wrong with it, and where."""
+    """An archive that is rejected. The message says what is wrong with it, and where."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -28,6 +28,6 @@ class ArchiveError(Exception):
 
 
 def shown(name: str) -> str:
-    """Return an entry's name as it may stand in a sentence: of one line, and not too long."""
+    """Return an entry's name for use in a message: on one line and not too long."""
     short = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
     return ascii(short) if not short.isprintable() else f"'{short}'"

@@ -1,10 +1,10 @@
-"""How much an archive's own directory says there is, found out without reading all of it at once.
+"""Check the directory of a zip archive without loading all of it at once.
 
-A zip ends with a record that says where its directory is; the directory has a header for each
-entry. The standard library reads all of it, and makes an object of each header, before anybody can
-ask how many there are. Here they are counted first, a piece at a time. What the end record itself
-says of their number is not believed: nobody who reads the directory looks at it. Where there could
-be two readings of where the directory is, this is the standard library's, which reads it next.
+A zip ends with a record that locates its directory. The directory has a header for each entry. The
+standard library reads the whole directory and creates an object for each header before a caller can
+learn how many there are. This module counts the headers first, a piece at a time. The number in the
+end record is not trusted, because readers of the directory ignore it. If the location of the
+directory is ambiguous, this module follows the standard library, which reads the directory next.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEADER = struct.Struct("<4s6H3L5H2L")
 _IS_END, _IS_END_64_PLACE, _IS_END_64 = b"PK\5\6", b"PK\6\7", b"PK\6\6"
 _IS_HEADER, _IS_ENTRY = b"PK\1\2", b"PK\3\4"
 _LONGEST_COMMENT = 0xFFFF
-# Read at a time while headers are counted.
+# How many bytes are read at a time while headers are counted.
 _PIECE = 1 << 20
 
 
@@ -38,7 +38,7 @@ class _Directory(NamedTuple):
 
 
 def check_directory(file: IO[bytes], most_entries: int, most_bytes: int) -> None:
-    """Raise ArchiveError unless a file ends like a zip whose directory can be read as a whole."""
+    """Raise ArchiveError unless a file is a zip with a directory within the limits."""
     directory = _find(file)
     if directory.size > most_bytes:
         said = f"the archive's directory is larger than {most_bytes:,} bytes"
@@ -91,7 +91,7 @@ def _find(file: IO[bytes]) -> _Directory:
 
 
 def _find_64(file: IO[bytes], end: int) -> _Directory | None:
-    """Return where the directory of a large archive is; None where it is not one."""
+    """Return the location of a zip64 directory, or None if the archive has none."""
     if end < _END_64_PLACE.size:
         return None
     file.seek(end - _END_64_PLACE.size)

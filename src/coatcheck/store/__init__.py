@@ -1,1 +1,1 @@
-"""Where state lives: the Store protocol, and one package for each store that keeps it."""
+"""Durable state: the Store protocol, and one package for each implementation."""

@@ -6,8 +6,8 @@ current. A submit can name its epoch (`JobStore.submit`): if another is current,
 and AccessChanged is raised. So the common request reads nothing, and yet a revoked key submits
 nothing from the moment that the revocation returned.
 
-*Usage* is written in the transaction of the submit or the transition that it counts. It is there if
-and only if that happened, however often it was tried.
+*Usage* is written in the transaction of the submit or the transition that it counts. Usage exists
+if and only if the write happened, however often the write was tried.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ class Store(Protocol):
         ...
 
     async def ping(self) -> None:
-        """Raise StoreUnavailable unless a write succeeds. It increments the counter `pings`."""
+        """Raise StoreUnavailable unless an increment of the counter `pings` succeeds."""
         ...
 
     def subscribe(self, topic: Topic) -> Signal:

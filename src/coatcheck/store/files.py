@@ -23,9 +23,9 @@ class FileStore(Protocol):
     async def reserve_blob(self, blob: BlobName, remove_at: int) -> None:
         """Reserve a blob before its bytes are written.
 
-        It may be removed from `remove_at` on unless a job, a result or an artifact refers to it by
-        then. Each of those takes its blob over in its own transaction, and raises BlobGone if the
-        blob is being removed.
+        The blob may be removed from `remove_at` on unless a job, a result or an artifact refers to
+        it by then. Each of those takes its blob over in its own transaction, and raises BlobGone if
+        the blob is being removed.
         """
         ...
 
@@ -60,7 +60,7 @@ class FileStore(Protocol):
     async def put_upload(self, tenant: str, upload: StoredUpload) -> None:
         """Record an upload whose bytes are written to a reserved blob. Raises BlobGone.
 
-        It is kept until it expires, or with the job that takes it over.
+        The upload is kept until it expires, or with the job that takes it over.
         """
         ...
 

@@ -46,13 +46,13 @@ def _plain_store(settings: Settings) -> Store:
                 "akv:<vault>/<secret>"
             )
         return _postgres(url, settings)
-    # Nothing of the URL but its scheme is shown: the rest may hold a password anywhere.
+    # Show only the scheme of the URL: any other part may contain a password.
     shown = f"{scheme}://…" if separator and scheme.isalnum() else "this"
     raise ConfigurationError(f"{shown} is not a database this can open; {_HINT}")
 
 
 def place_of(settings: Settings) -> str:
-    """Say where jobs are kept, for people: nothing that could hold a password."""
+    """Describe the location of the store for people, without any part that may hold a password."""
     scheme = settings.database.partition("://")[0]
     if scheme in ("postgresql", "postgres"):
         return f"PostgreSQL, schema {settings.schema}"
@@ -61,7 +61,7 @@ def place_of(settings: Settings) -> str:
 
 def _postgres(url: str, settings: Settings) -> Store:
     try:
-        # An optional part: only who uses it needs the driver.
+        # Optional: only users of PostgreSQL need the driver.
         from coatcheck.store.postgres.store import PostgresStore  # noqa: PLC0415
     except ImportError as error:
         raise ConfigurationError(

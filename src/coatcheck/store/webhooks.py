@@ -7,8 +7,8 @@ there is any endpoint at all.
 Any number of processes may send, with no leader:
 
 - `claim_deliveries` returns due deliveries and makes them due again a lease later. If a sender dies
-  between sending and recording, the delivery is sent once more under the same id. That counts as
-  one of its attempts.
+  between sending and recording, the delivery is sent once more under the same id. The repetition
+  counts as one of its attempts.
 - `record_deliveries` names the attempt. If the lease has passed and another sender has tried since,
   it changes nothing.
 

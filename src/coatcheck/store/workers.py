@@ -33,7 +33,7 @@ class ClaimResult(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a running job reports: progress, events, steps, children and small files.
+    """A report of a running job: progress, events, steps, children and small files.
 
     A field that is None stays unchanged. A new progress or phase is also logged as an event, after
     the events of the report, and so is each step. A phase that ended before it could be written is
@@ -145,7 +145,7 @@ class WorkerStore(Protocol):
     async def report(self, lease: Lease, report: Report, now: int) -> bool:
         """Write a report of a running job. Returns False if the lease is stale.
 
-        It may be called on any event loop, not only on the one that opened the store.
+        This verb may be called on any event loop, not only on the one that opened the store.
         """
         ...
 

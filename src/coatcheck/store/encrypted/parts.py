@@ -182,7 +182,7 @@ class EncryptedWorkers:
         versions: Mapping[str, str] = NO_VERSIONS,
         held: HeldSlots | None = None,
     ) -> ClaimResult:
-        """Claim due jobs. A job whose key is missing is released."""
+        """Claim due jobs. Release a job whose key is missing."""
         claimed = await self._workers.claim(worker_id, kinds, limit, now, limits, versions, held)
         claims, unreadable = [], []
         for claim in claimed.claims:

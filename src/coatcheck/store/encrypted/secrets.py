@@ -1,18 +1,18 @@
 """Webhook secrets, which are never stored in clear, with or without encryption keys.
 
-A secret has to be read to sign with it, so a hash, as for an API key, is not enough. With
+A secret must be readable to sign with it, so storing a hash, as for an API key, is not enough. With
 encryption keys, secrets are encrypted like everything else. Without, they are encrypted under the
-pepper (`crypto/pepper.py`), which is not in the database: a copy of the database, or the right to
-read its tables, is not enough to sign. With the pepper it is; on SQLite the pepper is a file in the
-same folder unless a setting says otherwise.
+pepper (`crypto/pepper.py`), which is not in the database. So a copy of the database, or the right
+to read its tables, is not enough to sign; the pepper is needed too. On SQLite the pepper is a file
+in the same folder, unless a setting names another place.
 
 The pepper is read, or created if possible, when the first secret is encrypted or decrypted. If it
-cannot be created (PostgreSQL, and none is set), no secret is created and the request is rejected
+cannot be created (PostgreSQL, and none is set), no secret is created, and the request is rejected
 with an error that says what to do.
 
-Secrets that were stored in clear by an earlier release are still read. They are encrypted when
-their endpoint gets its next secret, and by `coatcheck reseal`. That command also moves secrets from
-the pepper to the encryption keys once there are any.
+Secrets that an earlier release stored in clear can still be read. They are encrypted when their
+endpoint gets its next secret, and by `coatcheck reseal`. The command also moves secrets from the
+pepper to the encryption keys once there are any.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ columns it decides by stay in clear: ids, kinds, queues, states, phases, labels,
 names and keys of steps, error codes, webhook addresses, and references to blobs (whose bytes
 `blobs/encrypted.py` encrypts).
 
-`PlainStore` is used if there are no encryption keys. It encrypts webhook secrets only.
+`PlainStore` is used if there are no encryption keys. This store encrypts webhook secrets only.
 
 The parts in parts.py, plain.py and secrets.py do the work; other parts are the inner store's own.
 """
@@ -73,7 +73,7 @@ class StoreDecorator:
 
 
 class PlainStore(StoreDecorator):
-    """A store without encryption keys: webhook secrets are encrypted all the same."""
+    """A store without encryption keys. Webhook secrets are still encrypted."""
 
     def __init__(self, store: Store, secrets: SecretKeys) -> None:
         super().__init__(store)

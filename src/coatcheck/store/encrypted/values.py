@@ -1,4 +1,4 @@
-"""Encryption of the values that go into a store, and decryption of those that come out."""
+"""Encrypt the values that are written to a store, and decrypt those that are read from it."""
 
 from __future__ import annotations
 

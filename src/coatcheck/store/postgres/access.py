@@ -28,7 +28,7 @@ NOTHING_WRITTEN = "INSERT 0 0"
 
 
 def the_one_epoch(epochs: Iterable[int | None]) -> int | None:
-    """Return the epoch that callers name; where they differ, it has moved for some of them."""
+    """Return the epoch of a batch. Raises AccessChanged if callers name different ones."""
     named = {epoch for epoch in epochs if epoch is not None}
     if len(named) > 1:
         raise AccessChanged("keys or tenants have changed")
@@ -36,7 +36,7 @@ def the_one_epoch(epochs: Iterable[int | None]) -> int | None:
 
 
 async def check_epoch(db: Any, sql: Statements, epoch: int | None, written: str) -> None:
-    """Raise AccessChanged where a submit has written nothing because its epoch has passed."""
+    """Raise AccessChanged if a submit wrote nothing because its epoch is no longer current."""
     if epoch is not None and written == NOTHING_WRITTEN:
         row = await db.fetchrow(sql.access)
         if row[0] != epoch:
@@ -44,7 +44,7 @@ async def check_epoch(db: Any, sql: Statements, epoch: int | None, written: str)
 
 
 async def meter(db: Any, sql: Statements, used: Iterable[Usage | None]) -> None:
-    """Write usage, as a part of the transaction that it is about."""
+    """Write usage, in the transaction that it counts."""
     total: dict[tuple[Any, ...], Usage] = {}
     for each in used:
         if each is not None:
@@ -130,7 +130,7 @@ class PostgresAccess:
         """Revoke a key for good."""
 
         async def revoke(db: Any) -> ApiKey | None:
-            # Also where it was revoked before: an earlier try may have done it, and one more
+            # Even if the key was revoked before: an earlier try may have revoked it, and one more
             # epoch does no harm.
             await db.execute(self._sql.raise_access_epoch)
             if await db.execute(self._sql.revoke_key, key_id, now) == "UPDATE 1":

@@ -21,7 +21,7 @@ from coatcheck.store.shared.rows import NEW_JOB_COLUMNS, new_job_row
 def enqueue(connection: Any, job: JobInsert, now: int, schema: str) -> Any:
     """Run the statement on a connection of asyncpg, psycopg or SQLAlchemy.
 
-    Returns what the driver's own execute returns: an awaitable for an asynchronous one.
+    Returns the result of the driver's own execute: an awaitable if the driver is asynchronous.
     """
     check_schema_name(schema)
     status, event = rules.created(job.run_at, now)
@@ -41,7 +41,7 @@ def enqueue(connection: Any, job: JobInsert, now: int, schema: str) -> Any:
 
 
 def _with_sqlalchemy(connection: Any, call: str, row: str, text: str, event: str) -> Any:
-    from sqlalchemy import text as statement  # noqa: PLC0415 - there, since its connection is
+    from sqlalchemy import text as statement  # noqa: PLC0415 - the caller has it installed
 
     values = {"job": row, "input": text, "event": event}
     return connection.execute(statement(f"{call}(CAST(:job AS jsonb), :input, :event)"), values)

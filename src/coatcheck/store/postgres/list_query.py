@@ -1,8 +1,7 @@
-"""Building a listing: one index range, walked from its end. Values are always bound.
+"""Build the listing of jobs: one index range, scanned from its end. Values are always bound.
 
-What narrows a listing most says where it begins: the job that spawned them, a label in its own
-index, a kind or a queue in the narrow table `listing`, which no transition touches, else the jobs
-themselves.
+The most selective condition decides which index is scanned: a parent, a label in its own index, a
+kind or a queue in the narrow table `listing`, which no transition touches, or else the jobs.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def _by_label(sql: Statements, which: JobFilter) -> tuple[str, tuple[Any, ...]]:
     query.add("state =", which.state)
     query.add("jobs.kind =", which.kind)
     query.add("jobs.queue =", which.queue)
-    # Bounds of the one are not seen to be bounds of the other, so both are told.
+    # The planner does not derive the bounds of one table from the other's, so both are given.
     query.add("jobs.tenant =", which.tenant)
     query.add_bounds("jobs.id", which)
     query.add_bounds("labelled.job_id", which)
@@ -65,7 +64,7 @@ def _of_parent(sql: Statements, which: JobFilter) -> tuple[str, tuple[Any, ...]]
 
 
 class _Query:
-    """Conditions and the values they bind."""
+    """Conditions, and the values that they bind."""
 
     def __init__(self, sql: Statements) -> None:
         self._sql = sql

@@ -31,7 +31,7 @@ class PostgresRekey:
         key = ", ".join(column.key)
         marks = ", ".join(f"${number}" for number in range(4, 4 + len(column.key)))
         behind = "" if after is None else f"AND ({key}) > ({marks})"
-        # Names of tables and columns are ours, see `columns`.
+        # Table and column names are constants: see `columns`.
         statement = (
             f"SELECT {', '.join((*column.key, column.column, *column.beside))} "  # noqa: S608
             f"FROM coatcheck.{column.table} "

@@ -1,7 +1,7 @@
 """The schedules part of the PostgreSQL store.
 
-A write may be retried after a response was lost. It is recognized by the revision that it gave the
-schedule, and answered as the first time.
+A write may be retried after a response was lost. A repeated write is recognized by the revision
+that it gave the schedule, and gets the same answer as the first.
 """
 
 from __future__ import annotations
@@ -100,12 +100,12 @@ class PostgresSchedules:
 
 async def _fire(db: Any, sql: Statements, firing: ScheduleFiring, now: int) -> int | None:
     seen = firing.seen
-    # Of several servers the others wait here, and then see what the first has done.
+    # Other servers wait here, then see the revision that the first one wrote.
     row = await db.fetchrow(sql.lock_schedule, seen.tenant, seen.name)
     if row is None:
         return None
     there = read_schedule(row)
-    if there.revision == firing.revision:  # our own, whose answer never arrived
+    if there.revision == firing.revision:  # our own write; its response was lost
         return len(firing.jobs) if firing.jobs and there.last_job == firing.jobs[-1].id else 0
     if there.revision != seen.revision:
         return None

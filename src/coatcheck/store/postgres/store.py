@@ -1,6 +1,6 @@
 """The PostgreSQL store: one schema, shared by any number of processes on any number of machines.
 
-It has the semantics of the SQLite store. Concurrent calls of one verb become one statement
+The semantics are those of the SQLite store. Concurrent calls of one verb become one statement
 (coalesce.py), claims skip locked rows (fast_claim.py, fair_claim.py), wake-ups travel by NOTIFY
 (notify.py). The death of a process on another machine cannot be known for certain, so `known_dead`
 is always False.

@@ -1,4 +1,4 @@
-"""The webhooks part of the PostgreSQL store, and the endpoints that new jobs bring along.
+"""The webhooks part of the PostgreSQL store, and the endpoints of jobs with a webhook of their own.
 
 Deliveries are inserted by the statements that write transitions (`called` in queries.sql).
 """
@@ -32,20 +32,20 @@ from coatcheck.store.shared.rows import (
 )
 from coatcheck.store.webhooks import DeliveryClaim, DeliveryFilter, DeliveryLane, DeliveryResult
 
-# Before everything: larger than any number, and than any text that is an id.
+# After every delivery: larger than any time, and than any text that is an id.
 _LATEST = 2**63 - 1
 _LAST = "\U0010ffff"
 
 
 async def add_job_endpoint(db: Any, sql: Statements, new: Sequence[JobInsert]) -> None:
-    """Write the endpoints that new jobs bring along."""
+    """Write the endpoints of new jobs with webhooks of their own."""
     own = [endpoint_row(own_endpoint(job, job.webhook)) for job in new if job.webhook is not None]
     if own:
         await db.execute(sql.insert_endpoints, *map(list, zip(*sorted(own), strict=True)))
 
 
 async def delete_job_deliveries(db: Any, sql: Statements, keys: Sequence[Any]) -> int:
-    """Delete jobs' own endpoints and their deliveries; return how many those were."""
+    """Delete jobs' own endpoints and their deliveries. Returns the number of deliveries."""
     await db.execute(sql.delete_endpoints_of_jobs, *keys)
     return int((await db.execute(sql.delete_deliveries, *keys)).rpartition(" ")[2])
 
@@ -124,7 +124,7 @@ class PostgresWebhooks:
             await db.execute(self._sql.lock_secrets, "/".join(place))
             there = await db.fetch(self._sql.secrets_of, *place, secret.created_at)
             if there and there[0][0] == secret.value:
-                return True  # our own, whose answer never arrived
+                return True  # our own write; its response was lost
             if first and there:
                 return False
             await db.execute(self._sql.retire_secrets, *place, old_until)
@@ -164,7 +164,7 @@ class PostgresWebhooks:
         async def record(db: Any) -> set[DeliveryKey]:
             found = await db.fetch(self._sql.note_deliveries, *map(list, zip(*rows, strict=True)))
             fresh = {DeliveryKey(*row) for row in found}
-            # In one order, as everywhere, so that two senders never wait in a circle.
+            # Lock in the same order everywhere, so that two senders cannot deadlock.
             health = {
                 (key.tenant, key.job_id if key.endpoint == OWN else OWN, key.endpoint): each.health
                 for each in results

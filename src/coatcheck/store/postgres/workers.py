@@ -85,7 +85,7 @@ class PostgresWorkers:
         """Remove a worker and treat the jobs that it holds as lost."""
 
         async def remove(db: Any) -> tuple[int, SettleEffects] | None:
-            # Waits for a claim of this worker that is in progress, and then sees its jobs.
+            # Wait for a claim of this worker that is in progress, to see its jobs.
             row = await db.fetchrow(self._sql.lock_worker, worker_id)
             if row is None or (beats is not None and row[0] != beats):
                 return None

@@ -16,7 +16,7 @@ A *plain* job (default tenant, no key, no version) has no lane in the store. If 
 and there are no limits, nothing takes turns, and stores claim them without this module. Otherwise
 plain jobs form a lane of the default tenant (`plain_lane`), which the reader merges with the rest.
 
-Each process remembers where its next claim continues. That may be lost: turns then start over.
+Each process remembers where its next claim continues. If this position is lost, turns start over.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ PlainLane = tuple[str, str, int]  # kind, queue, priority
 
 SEPARATOR = "\x1f"
 VERSION_MARK = "@"
-# Follows the separator: with it instead, a text is behind all that begin with it and a separator.
+# Sorts right after the separator: prefix + BEHIND sorts after every text with prefix + SEPARATOR.
 BEHIND = "\x20"
 MOST_REMEMBERED = 10_000
 HIGHEST_PRIORITY = 1_000
-# How many more jobs of a lane are read where it turns out to have more than its share.
+# How many more jobs of a lane are read if it gets more than its share.
 READ_MORE = 16
 
 
 class RoundRobin:
-    """After whom turns go on, of the tenants at a priority and of the keys of a tenant."""
+    """The position of each rotation: tenants within a priority, and limit keys within a tenant."""
 
     def __init__(self) -> None:
         self._after: dict[object, str] = {}
 
     def after(self, place: object) -> str | None:
-        """Return who had the last turn in a place; None when nobody is known to have had one."""
+        """Return the tenant or key that had the last turn in a rotation, or None if unknown."""
         return self._after.get(place)
 
     def had(self, place: object, who: str) -> None:
-        """Note who had the last turn."""
+        """Record the tenant or key that had the last turn in a rotation."""
         if len(self._after) >= MOST_REMEMBERED:
             self._after.clear()
         self._after[place] = who
 
     def took_plain(self, kinds: Sequence[str], lanes: Iterable[PlainLane]) -> None:
-        """Note whose turns these were, of which nobody had to be asked."""
+        """Record the turns of a claim of plain jobs, which are claimed without a rotation."""
         who = tuple(sorted(set(kinds)))
         for lane in lanes:
             self.had((who, lane[2]), DEFAULT_TENANT)
@@ -69,12 +69,12 @@ class RoundRobin:
 
 
 def kind_in_lanes(kind: str, version: str | None) -> str:
-    """Return how the lanes call a kind whose jobs have begun under a version."""
+    """Return the name in lanes of a kind whose jobs started under a version."""
     return kind if version is None else f"{kind}{VERSION_MARK}{version}"
 
 
 def names_in_lanes(kinds: Sequence[str], versions: Mapping[str, str]) -> dict[str, str]:
-    """Return all that lanes call these kinds for a worker with these versions, and the kinds."""
+    """Map each name that lanes use for these kinds, with and without a version, to its kind."""
     named = {kind: kind for kind in sorted(set(kinds))}
     found = list(named)
     named.update({kind_in_lanes(kind, versions[kind]): kind for kind in found if kind in versions})
@@ -82,17 +82,17 @@ def names_in_lanes(kinds: Sequence[str], versions: Mapping[str, str]) -> dict[st
 
 
 def priority_in_lanes(priority: int) -> str:
-    """Return how the lanes call a priority: higher ones first in the order of texts."""
+    """Return the code of a priority in lane names. Higher priorities sort first."""
     return f"{HIGHEST_PRIORITY - priority:04d}"
 
 
 def plain_lane(kind: str, queue: str, priority: int) -> str:
-    """Return what the lane of plain jobs is called."""
+    """Return the name of the lane of plain jobs."""
     return SEPARATOR.join((kind, queue, priority_in_lanes(priority), DEFAULT_TENANT, ""))
 
 
 def read_plain_lane(lane: str) -> PlainLane | None:
-    """Return what plain jobs are found by; None for a lane that is not theirs."""
+    """Return the kind, queue and priority of a lane of plain jobs; None for any other lane."""
     name, queue, code, tenant, key = lane.split(SEPARATOR, 4)
     if tenant != DEFAULT_TENANT or key or VERSION_MARK in name:
         return None
@@ -100,8 +100,8 @@ def read_plain_lane(lane: str) -> PlainLane | None:
 
 
 def plain_behind(after: str) -> PlainLane | None:
-    """Return a line, and the highest priority of which the lane of plain jobs is behind a place in
-    it; None for a line that has none.
+    """Return the kind and queue of a lane position, and the highest priority whose lane of plain
+    jobs sorts after that position; None for kinds with a version, which have no plain jobs.
     """
     name, queue, rest = after.split(SEPARATOR, 2)
     if VERSION_MARK in name:
@@ -113,21 +113,21 @@ def plain_behind(after: str) -> PlainLane | None:
 
 
 class LaneReader(Protocol):
-    """What there is to claim."""
+    """A reader of lanes and their claimable jobs."""
 
     def next_lane(self, after: str, end: str) -> str | None:
-        """Return the first lane behind one text and before another."""
+        """Return the first lane after `after` and before `end`, in text order."""
         ...
 
     def jobs(self, lane: str, after: str, most: int) -> Sequence[Any]:
-        """Return the oldest jobs of a lane behind an id, as rows that begin with their priority,
+        """Return the oldest jobs of a lane after the id `after`, as rows that begin with priority,
         id, tenant and limit key.
         """
         ...
 
 
 class LaneHead:
-    """The lanes of one (kind, queue), at the priority that comes next."""
+    """The lanes of one (kind, queue) at the priority considered next."""
 
     __slots__ = ("end", "head", "kind", "level", "limited", "name", "priority", "queue")
 
@@ -138,7 +138,7 @@ class LaneHead:
         self.move(head)
 
     def move(self, head: str) -> None:
-        """Stand at the priority of a lane, its first."""
+        """Move to the priority of `head`, which is the first lane of that priority."""
         _, _, code, _ = head.split(SEPARATOR, 3)
         self.priority = HIGHEST_PRIORITY - int(code)
         level = f"{self.name}{SEPARATOR}{self.queue}{SEPARATOR}{code}"
@@ -146,7 +146,7 @@ class LaneHead:
 
 
 class JobPicker:
-    """One claim's way through the lanes."""
+    """The selection of jobs for one claim."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class JobPicker:
         self._held = None if held is None else held.copy()
 
     def end(self) -> None:
-        """Keep whose turns these were: the jobs have been taken."""
+        """Save the position of each rotation, once the chosen jobs are claimed."""
         for place, who in self._had.items():
             self._turns.had(place, who)
 
@@ -173,7 +173,7 @@ class JobPicker:
         return self._had[place] if place in self._had else self._turns.after(place)
 
     def choose(self, lines: list[LaneHead], limit: int) -> Iterator[tuple[LaneHead, Any]]:
-        """Go through the priorities; give each job and the line it stands in."""
+        """Yield jobs by descending priority, each with its lane head."""
         taken = 0
         while lines and taken < limit:
             priority = max(line.priority for line in lines)
@@ -194,8 +194,8 @@ class JobPicker:
     def _of_only_lane(
         self, level: list[LaneHead], priority: int, room: int
     ) -> list[tuple[LaneHead, Any]] | None:
-        """Take the first jobs of a lane that is all there is at a priority, as is mostly so: nobody
-        has to be asked whose turn it is. None where it is not so, or keys are limited.
+        """Return the first jobs of the only lane at a priority, the common case that needs no
+        rotation. Returns None if there are several lanes, or if limits are by key.
         """
         line = level[0]
         if self._held is not None or len(level) > 1:
@@ -223,7 +223,7 @@ class JobPicker:
         place = (self._who, priority)
         tenants = self._tenants(level, self._after(place))
         waiting = list(islice(tenants, room))
-        # Nobody needs to be asked for more than the share that is left if all have enough.
+        # If every tenant has enough jobs, none needs to give more than this share.
         share = -(-room // max(1, len(waiting)))
         more: deque[tuple[str, Iterator[tuple[LaneHead, Any]]]] = deque()
         arriving = chain(waiting, tenants)
@@ -244,7 +244,7 @@ class JobPicker:
                 yield job
 
     def _next_open(self, source: Iterator[tuple[LaneHead, Any]]) -> tuple[LaneHead, Any] | None:
-        """Take the next of a tenant's jobs that no limit holds back by now."""
+        """Return the next job of a tenant that no limit blocks now."""
         for line, row in source:
             tenant, key = row[2], row[3] or ""
             if self._is_full(line, tenant, key):
@@ -268,7 +268,7 @@ class JobPicker:
     def _tenants(
         self, level: list[LaneHead], after: str | None
     ) -> Iterator[tuple[str, list[tuple[LaneHead, str]]]]:
-        """Give the tenants in turn, each with the first of its lanes in every line."""
+        """Yield the tenants in rotation, each with its first lane in every (kind, queue)."""
         if after is not None:
             heads = [
                 (line, self._next_lane(line.level + after + BEHIND, line.end)) for line in level
@@ -311,7 +311,7 @@ class JobPicker:
     def _of_line(
         self, line: LaneHead, tenant: str, first: str, share: int
     ) -> Iterator[tuple[LaneHead, Any]]:
-        """Give the jobs of a tenant in one line, its keys in turn."""
+        """Yield the jobs of a tenant in one (kind, queue), its limit keys in rotation."""
         place = line.level + tenant + SEPARATOR
         lanes = self._lanes(place, line.level + tenant + BEHIND, first)
         begin, second = next(lanes), next(lanes, None)
@@ -333,7 +333,7 @@ class JobPicker:
                 yield job
 
     def _lanes(self, place: str, end: str, first: str) -> Iterator[str]:
-        """Give the lanes of a tenant in a line, from the one after that which had its turn."""
+        """Yield a tenant's lanes of a (kind, queue), starting after the one with the last turn."""
         after = self._after(place)
         last = None if after is None else place + after
         lane: str | None

@@ -11,14 +11,14 @@ from coatcheck.store.shared.fairness import read_plain_lane
 
 
 class CacheMiss(Exception):
-    """What follows in the order of the lanes has not been read."""
+    """The requested part of the lane order is not in the cache."""
 
     def __init__(self, after: str, end: str) -> None:
         self.place = (after, end)
 
 
 class CachedLane(NamedTuple):
-    """Lanes that follow each other, from behind a place; all before the end, if it is complete."""
+    """Consecutive lanes after `begin`: all lanes before `end` if complete."""
 
     begin: str
     end: str
@@ -27,7 +27,7 @@ class CachedLane(NamedTuple):
 
 
 class LaneCache:
-    """All that has been read ahead."""
+    """The lanes that were read ahead."""
 
     def __init__(self) -> None:
         self.all: list[CachedLane] = []
@@ -35,8 +35,8 @@ class LaneCache:
     def add(
         self, begin: str, end: str, read: Sequence[str | None], plain: Iterable[str] = ()
     ) -> None:
-        """Keep lanes as they were read: with None behind the last, if there were no more. Those of
-        plain jobs, in order from the beginning on, are put in among them.
+        """Add lanes as they were read: the last entry is None if there are no more. Merge in the
+        lanes of plain jobs, which are in order and start at the same position.
         """
         lanes = [lane for lane in read if lane is not None]
         complete = read[-1] is None
@@ -45,7 +45,7 @@ class LaneCache:
         self.all.append(CachedLane(begin, end, sorted([*lanes, *among]), complete))
 
     def from_(self, lane: str) -> list[str]:
-        """Return a lane, and those that are known to follow it but are not of plain jobs."""
+        """Return a lane and the cached lanes that follow it, without lanes of plain jobs."""
         for run in reversed(self.all):
             if lane in run.lanes:
                 found = run.lanes[run.lanes.index(lane) :]
@@ -53,7 +53,7 @@ class LaneCache:
         return [lane]
 
     def next_lane(self, after: str, end: str) -> str | None:
-        """Return the first lane behind one text and before another; raises CacheMiss."""
+        """Return the first lane after `after` and before `end`. Raises CacheMiss."""
         for run in reversed(self.all):
             if not run.begin <= after < (run.end if run.complete else run.lanes[-1]):
                 continue

@@ -1,4 +1,4 @@
-"""What the limits still allow, during one claim.
+"""The remaining budget of limits during one claim.
 
 A store counts running jobs (`LimitCounts`) under a lock that keeps others from starting jobs of the
 same limits. Each limit is counted once, when it is first needed, and then decremented with every
@@ -14,27 +14,27 @@ from coatcheck.model.limit import Limit, millis
 
 
 class LimitCounts(Protocol):
-    """What runs of that which has a limit, counted up to the limit, and when rates are free."""
+    """Counts of running jobs, each up to its limit, and the times at which rates allow a start."""
 
     def of_kind(self, kind: str, most: int) -> int:
-        """Count what runs of a kind."""
+        """Count running jobs of a kind."""
         ...
 
     def of_key(self, kind: str, tenant: str, key: str, most: int) -> int:
-        """Count what runs of a key."""
+        """Count running jobs with a limit key."""
         ...
 
     def of_queue(self, queue: str, most: int) -> int:
-        """Count what runs of a queue."""
+        """Count running jobs of a queue."""
         ...
 
     def rate(self, kind: str) -> int:
-        """Return when a kind may start its next job, in microseconds."""
+        """Return when the rate of a kind allows its next start, in microseconds."""
         ...
 
 
 class LimitBudget:
-    """What is left of every limit that has been asked for, less what this claim has taken."""
+    """The remaining budget of each limit that this claim has checked."""
 
     def __init__(
         self,
@@ -59,41 +59,41 @@ class LimitBudget:
 
     @property
     def count_nothing(self) -> bool:
-        """Whether there is no limit at all."""
+        """Whether there are no limits."""
         return not self._limits and not self.queues
 
     def counts(self, kind: str, queue: str) -> bool:
-        """Tell whether a running job of these counts for a limit."""
+        """Return whether a running job of a (kind, queue) counts for a limit."""
         limit = self._limits.get(kind)
         return queue in self.queues or (limit is not None and limit.concurrency is not None)
 
     def is_limited(self, kind: str, queue: str) -> bool:
-        """Tell whether there is any limit for these."""
+        """Return whether a (kind, queue) has any limit."""
         return kind in self._limits or queue in self.queues
 
     def is_by_key(self, kind: str) -> bool:
-        """Tell whether a kind's keys have limits."""
+        """Return whether the limit of a kind is by key."""
         limit = self._limits.get(kind)
         return limit is not None and limit.by_key
 
     def has_age_boosts(self) -> bool:
-        """Tell whether any queue has one."""
+        """Return whether any queue has a head start."""
         return any(limit.age_boosts for limit in self._limits.values())
 
     def age_boost(self, kind: str, queue: str) -> int:
-        """Return by how many milliseconds jobs of a (kind, queue) count as older."""
+        """Return the head start of a (kind, queue): how much older its jobs count, in ms."""
         limit = self._limits.get(kind)
         return 0 if limit is None else limit.age_boosts.get(queue, 0)
 
     def left(self, kind: str, queue: str) -> int:
-        """Return how many jobs of a (kind, queue) may start that is limited, but not by key."""
+        """Return how many jobs of a (kind, queue) with a limit that is not by key may start."""
         if self.is_full(kind, queue):
             return 0
         places = (("queue", queue), ("kind", kind), ("rate", kind))
         return min(self._left[place] for place in places if place in self._left)
 
     def is_full(self, kind: str, queue: str) -> bool:
-        """Tell whether no job of a (kind, queue) may start, whatever its key."""
+        """Return whether no job of a (kind, queue) may start, whatever its key."""
         if queue in self.queues and self._of_queue(queue) <= 0:
             return True
         limit = self._limits.get(kind)
@@ -104,7 +104,7 @@ class LimitBudget:
         return limit.rate is not None and self._of_rate(kind) <= 0
 
     def is_key_full(self, kind: str, tenant: str, key: str) -> bool:
-        """Tell whether no job of a key may start."""
+        """Return whether no job with a limit key may start."""
         limit = self._limits.get(kind)
         if limit is None or not limit.by_key or limit.concurrency is None or not key:
             return False
@@ -115,7 +115,7 @@ class LimitBudget:
         return self._left[place] <= 0
 
     def take(self, kind: str, queue: str, tenant: str, key: str) -> None:
-        """Note that a job starts."""
+        """Count a job that starts against its limits."""
         places = (("queue", queue), ("kind", kind), ("rate", kind), ("key", kind, tenant, key))
         for place in places:
             if place in self._left:
@@ -124,7 +124,7 @@ class LimitBudget:
             self._started[kind] = self._started.get(kind, 0) + 1
 
     def used_rates(self) -> dict[str, int]:
-        """Return when the kinds may start their next of which jobs start now."""
+        """Return the next allowed start of each kind with a rate that starts jobs in this claim."""
         for kind, starts in self._started.items():
             rate = self._limits[kind].rate
             if rate is not None:
@@ -132,7 +132,7 @@ class LimitBudget:
         return {kind: self._free_at[kind] for kind in self._started}
 
     def next_start(self) -> int | None:
-        """Return, after that, when the first kind may start again that has used up its rate."""
+        """Return when the first exhausted rate allows a start. Call `used_rates` first."""
         waits = [
             millis(free_at)
             for kind, free_at in self._free_at.items()

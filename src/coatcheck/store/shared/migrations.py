@@ -1,7 +1,7 @@
 """Numbered migrations: `migrations/NNN_name.sql` beside each store, the same numbers in all.
 
-A migration is never edited once released. A database that a newer release has migrated is
-refused: an old process must not write rows it does not understand.
+A migration is never edited once released. A database that a newer release has migrated is rejected:
+an old process must not write rows it does not understand.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Migration(NamedTuple):
 
 
 def load_migrations(folder: Traversable) -> list[Migration]:
-    """Read the migrations of a store in order; a gap in the numbers is a packaging error."""
+    """Read the migrations of a store in order. A gap in the numbers is a packaging error."""
     found = []
     for entry in folder.iterdir():
         if entry.name.endswith(".sql"):
@@ -35,7 +35,7 @@ def load_migrations(folder: Traversable) -> list[Migration]:
 
 
 def pending(migrations: list[Migration], applied: int) -> list[Migration]:
-    """Return what is still to be applied; raises SchemaTooNew when the database is ahead of us."""
+    """Return the migrations to apply. Raises SchemaTooNew if the database is newer."""
     if applied > len(migrations):
         raise SchemaTooNew(
             f"this database is at migration {applied}, and this release knows {len(migrations)}: "

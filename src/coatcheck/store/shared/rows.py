@@ -1,4 +1,4 @@
-"""Between rows and values: the only place that knows how a value is laid out in a row."""
+"""Conversion between rows and values. Only this module depends on the layout of rows."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ Row = Sequence[Any]
 _STATES = {str(state): state for state in State}
 _REASONS: dict[str | None, Reason | None] = {None: None, **{str(r): r for r in Reason}}
 
-# What counts as waiting and as running where a tenant has a quota of it, and how long a rate is.
+# The states that count for a tenant's quotas of waiting and running jobs, and the rate period.
 WAITING = [str(State.QUEUED), str(State.WAITING)]
 RUNNING = [str(State.RUNNING)]
 MINUTE_MS = 60_000
 _AFTER_EVERY_ULID = "8"  # a ULID begins with 0 to 7
 
-# What `status_of` selects: the rowid, then a JobStatus, then the Terms, then the kind.
+# The columns of `status_of`: the rowid, then a JobStatus, then the Terms, then the kind.
 STATUS_FIELDS = len(JobStatus._fields)
 
 
@@ -56,20 +56,20 @@ NEW_JOB_COLUMNS = (
 )
 
 
-# Where a whole job's row has its status, and its progress and result.
+# The position of the status in a whole job's row; progress and result follow.
 _STATUS = NEW_JOB_COLUMNS.index("state")
 _PROGRESS = _STATUS + STATUS_FIELDS
 
 
 def status_row(status: JobStatus) -> tuple[Any, ...]:
-    """Lay a status out in the order of its columns."""
+    """Return a status as a row, in column order."""
     if status.error is None:
         return status
-    return status._replace(error=encode_failure(status.error))  # type: ignore[arg-type]  # a row, not a status any more
+    return status._replace(error=encode_failure(status.error))  # type: ignore[arg-type]  # used as a row
 
 
 def read_status(row: Row) -> JobStatus:
-    """Read a status from its columns, in order."""
+    """Read a status from its columns."""
     error = row[12]
     return JobStatus(
         _STATES[row[0]],
@@ -90,7 +90,7 @@ def read_status(row: Row) -> JobStatus:
 
 
 def new_job_row(job: JobInsert, status: JobStatus) -> tuple[Any, ...]:
-    """Lay a new job out in the order of `insert_job`."""
+    """Return a new job as a row, in the order of `insert_job`."""
     return (
         job.tenant,
         job.id,
@@ -111,7 +111,7 @@ def new_job_row(job: JobInsert, status: JobStatus) -> tuple[Any, ...]:
 
 
 def read_job(row: Row) -> Job:
-    """Read a whole job: after its progress comes its version; result and artifacts are last."""
+    """Read a whole job. Its version follows its progress; result and artifacts are last."""
     status = read_status(row[_STATUS:_PROGRESS])
     progress, version = row[_PROGRESS : _PROGRESS + 2]
     result, artifacts = row[-2:]
@@ -153,7 +153,7 @@ def read_job(row: Row) -> Job:
 
 
 def step_row(tenant: str, job_id: str, step: Step) -> tuple[Any, ...]:
-    """Lay a step out in the order of `put_step`."""
+    """Return a step as a row, in the order of `put_step`."""
     return (
         tenant,
         job_id,
@@ -172,7 +172,7 @@ def step_row(tenant: str, job_id: str, step: Step) -> tuple[Any, ...]:
 
 
 def read_step(row: Row) -> Step:
-    """Read a step from the same columns, without those that name its job."""
+    """Read a step from the columns of `step_row`, without tenant and job id."""
     seq, op, name, key, occurrence, state, started, finished, attempts, result, error = row[:11]
     return Step(
         seq=seq,
@@ -190,7 +190,7 @@ def read_step(row: Row) -> Step:
 
 
 def step_entry(step: Step) -> str:
-    """Return what a job's log says of a step."""
+    """Return the data of the event that records a step."""
     told = {"seq": step.seq, "op": step.id.op, "name": step.id.name, "key": step.id.key}
     if step.id.key is None:
         told["occurrence"] = step.id.occurrence
@@ -201,7 +201,7 @@ def step_entry(step: Step) -> str:
 
 
 def schedule_row(schedule: Schedule) -> tuple[Any, ...]:
-    """Lay a schedule out in the order of its columns."""
+    """Return a schedule as a row, in column order."""
     says = schedule.definition
     timing = says.timing
     return (
@@ -215,7 +215,7 @@ def schedule_row(schedule: Schedule) -> tuple[Any, ...]:
 
 
 def read_schedule(row: Row) -> Schedule:
-    """Read a schedule from its columns, in order."""
+    """Read a schedule from its columns."""
     tenant, name, revision, kind, input_, cron, every_ms, start_at, timezone = row[:9]
     queue, priority, labels, deadline_s, max_attempts, catch_up, overlap = row[9:16]
     declared, paused, next_at, last_at, last_job, problem, created_at, updated_at = row[16:]
@@ -247,12 +247,12 @@ def read_schedule(row: Row) -> Schedule:
 
 
 def own_endpoint(job: JobInsert, webhook: Callback) -> WebhookEndpoint:
-    """Return the endpoint that a new job brings along."""
+    """Return the endpoint for a new job's own webhook."""
     return WebhookEndpoint(job.tenant, OWN, *webhook, created_at=job.created_at, job_id=job.id)
 
 
 def endpoint_row(endpoint: WebhookEndpoint) -> tuple[Any, ...]:
-    """Lay an endpoint out in the order of its columns."""
+    """Return an endpoint as a row, in column order."""
     return (
         *(endpoint.tenant, endpoint.job_id, endpoint.id, endpoint.url, endpoint.lane),
         *(endpoint.events, endpoint.created_at, endpoint.description),
@@ -261,7 +261,7 @@ def endpoint_row(endpoint: WebhookEndpoint) -> tuple[Any, ...]:
 
 
 def read_endpoint(row: Row) -> WebhookEndpoint:
-    """Read an endpoint from its columns, in order."""
+    """Read an endpoint from its columns."""
     tenant, job_id, id_, url, lane, events, created_at, description = row[:8]
     return WebhookEndpoint(
         tenant, id_, url, lane, events, created_at, job_id, description, row[8], row[9], row[10]
@@ -279,13 +279,13 @@ def read_delivery(row: Row) -> WebhookDelivery:
 
 
 def read_delivery_claim(row: Row) -> DeliveryClaim:
-    """Read a delivery that was handed out: itself, its lane, its job's part, its endpoint."""
+    """Read a claimed delivery: the delivery, its lane, facts about its job, its endpoint."""
     endpoint = None if row[15] is None else read_endpoint(row[15:])
     return DeliveryClaim(read_delivery(row[:12]), row[12], endpoint, row[13], row[14])
 
 
 def write_log(log: Sequence[DeliveryAttempt]) -> str:
-    """Write the tries of a delivery as the JSON of their column."""
+    """Encode the attempts of a delivery as JSON for their column."""
     return json.dumps(log)
 
 
@@ -295,7 +295,7 @@ def read_event(row: Row) -> JobEvent:
 
 
 def encode_failure(failure: Failure) -> str:
-    """Write a failure as the JSON of the error column."""
+    """Encode a failure as JSON for the error column."""
     return json.dumps(
         {
             "code": failure.code,
@@ -307,17 +307,17 @@ def encode_failure(failure: Failure) -> str:
 
 
 def decode_failure(text: str) -> Failure:
-    """Read the error column."""
+    """Decode the error column."""
     return Failure(**json.loads(text))
 
 
 def encode_progress(progress: Progress) -> str:
-    """Write progress as the JSON of its column."""
+    """Encode progress as JSON for its column."""
     return json.dumps(_progress_fields(progress))
 
 
 def report_entries(report: Report) -> list[tuple[EventType, str]]:
-    """Return what a report adds to a job's log: its entries, then one of progress and phase."""
+    """Return the events that a report adds: its own, then one for progress and phase."""
     entries = [(event.type, event.data) for event in report.events]
     if report.progress is not None or report.phase is not None:
         told = {} if report.progress is None else _progress_fields(report.progress)
@@ -328,8 +328,8 @@ def report_entries(report: Report) -> list[tuple[EventType, str]]:
 
 
 def phase_told(type_: EventType, data: str) -> str | None:
-    """Return what is told of an entry of a job's log that names a new phase; else None."""
-    if type_ is not EventType.PROGRESS or '"phase": ' not in data:  # in a text it is escaped
+    """Return the webhook data for an event that names a new phase; None for other events."""
+    if type_ is not EventType.PROGRESS or '"phase": ' not in data:  # escaped inside a string
         return None
     return json.dumps({"phase": json.loads(data)["phase"]})
 
@@ -339,32 +339,32 @@ def _progress_fields(progress: Progress) -> dict[str, Any]:
 
 
 def tenant_row(tenant: Tenant) -> tuple[Any, ...]:
-    """Lay a tenant out as it is written; of its quotas those that are limits."""
+    """Return a tenant as a row. Its quotas include only those that are set."""
     limits = {name: value for name, value in tenant.quotas._asdict().items() if value is not None}
     status = str(tenant.status)
     return (tenant.name, status, json.dumps(limits), tenant.created_at, tenant.updated_at)
 
 
 def read_tenant(row: Sequence[Any]) -> Tenant:
-    """Read what `tenant_row` laid out."""
+    """Read a tenant from a row of `tenant_row`."""
     name, status, quotas, created_at, updated_at = row
     limits = Quotas(**json.loads(quotas))
     return Tenant(name, TenantStatus(status), limits, created_at, updated_at)
 
 
 def key_row(key: ApiKey) -> tuple[Any, ...]:
-    """Lay a key out as it is written."""
+    """Return a key as a row."""
     return (*key[:3], json.dumps(key.scopes), *key[4:])
 
 
 def read_key(row: Sequence[Any]) -> ApiKey:
-    """Read what `key_row` laid out."""
+    """Read a key from a row of `key_row`."""
     id_, tenant, digest, scopes, *others = row
     return ApiKey(id_, tenant, digest, tuple(json.loads(scopes)), *others)
 
 
 def audit_values(which: AuditFilter) -> tuple[Any, ...]:
-    """Lay a filter of the audit trail out for the statements that list it."""
+    """Return the values of an audit filter for the statements that list entries."""
     tenant = () if which.tenant is None else (which.tenant,)
     bounds = (which.since or "", which.before or _AFTER_EVERY_ULID)
     wanted = (which.actor, which.action, which.resource, which.resource_id)
@@ -372,7 +372,7 @@ def audit_values(which: AuditFilter) -> tuple[Any, ...]:
 
 
 def read_audit(row: Sequence[Any]) -> AuditEntry:
-    """Read an entry of the audit trail."""
+    """Read an audit entry."""
     tenant, id_, actor, action, resource, resource_id, detail = row
     return AuditEntry(tenant, id_, actor, Action(action), Resource(resource), resource_id, detail)
 
@@ -384,7 +384,7 @@ def read_worker(row: Row) -> WorkerInfo:
 
 
 def read_queue(row: Row) -> QueueStatus:
-    """Read how a queue stands; the oldest of its jobs that are ready is told by its id."""
+    """Read the status of a queue. The id of its oldest claimable job gives the time."""
     name, paused, ready, delayed, running, oldest, concurrency = row
     since = None if oldest is None else ulid_time(oldest)
     return QueueStatus(name, bool(paused), ready, delayed, running, since, concurrency)

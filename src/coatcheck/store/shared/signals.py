@@ -1,4 +1,4 @@
-"""Signals inside one process: the receiving end of the wake-ups of every store."""
+"""Signals inside one process: the receiving end of every store's wake-ups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coatcheck.store.base import Topic
 
 
 class LoopSignal:
-    """A Signal on one event loop; `set` may be called from any thread."""
+    """A Signal on one event loop. `set` may be called from any thread."""
 
     def __init__(self, topic: Topic, forget: Callable[[LoopSignal], None]) -> None:
         self.topic = topic
@@ -20,13 +20,13 @@ class LoopSignal:
         self._event = asyncio.Event()
 
     def set(self) -> None:
-        """Wake the waiter, or let its next wait return at once."""
+        """Wake the waiter, or make its next wait return at once."""
         if not self._event.is_set():
-            with contextlib.suppress(RuntimeError):  # the loop has been closed
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._event.set)
 
     async def wait(self, timeout: float | None = None) -> bool:
-        """Return True when woken since the last wait, False when the time ran out."""
+        """Return True if woken since the last wait, False after the timeout."""
         if timeout is None:
             await self._event.wait()
         else:
@@ -39,19 +39,19 @@ class LoopSignal:
         return True
 
     def close(self) -> None:
-        """Stop being woken."""
+        """Unsubscribe."""
         self._forget(self)
 
 
 class SignalHub:
-    """The signals of one process, by topic; safe to use from any thread."""
+    """The signals of one process, by topic. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._signals: dict[Topic, list[LoopSignal]] = {topic: [] for topic in Topic}
 
     def subscribe(self, topic: Topic, on_forget: Callable[[], None] = lambda: None) -> LoopSignal:
-        """Make a signal; `on_forget` is called after it has been closed."""
+        """Create a signal. `on_forget` is called after the signal was closed."""
 
         def forget(signal: LoopSignal) -> None:
             with self._lock, contextlib.suppress(ValueError):
@@ -71,6 +71,6 @@ class SignalHub:
             signal.set()
 
     def is_wanted(self, topic: Topic) -> bool:
-        """Tell whether anybody waits for a topic."""
+        """Return whether any signal is subscribed to a topic."""
         with self._lock:
             return bool(self._signals[topic])

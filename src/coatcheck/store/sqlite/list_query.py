@@ -1,7 +1,7 @@
-"""Building a listing: one index range, walked from its end. Values are always bound.
+"""Build the listing of jobs: one index range, scanned from its end. Values are always bound.
 
-Which index is said aloud, since SQLite keeps no count of how many jobs are in which state: between
-two bounds of the id it would walk all of a tenant's jobs instead.
+The query names its index explicitly. SQLite has no statistics on how many jobs are in each state;
+given two bounds on the id, it would scan all jobs of a tenant instead.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _add_common(
 
 
 def _is_narrow(state: State | None) -> bool:
-    # Most jobs have succeeded, so that state narrows the least.
+    # Most jobs have succeeded, so that state is the least selective.
     return state is not None and state is not State.SUCCEEDED
 
 

@@ -5,8 +5,8 @@
 *Secure deletion.* SQLite overwrites deleted rows in their pages (`secure_delete`), but in WAL mode
 those pages and their earlier versions stay in the write-ahead log until it is truncated: after a
 passive checkpoint the bytes were still found there. So a deletion is complete when
-`wal_checkpoint(TRUNCATE)` has succeeded. That needs a moment without a writer and without a reader
-behind the end of the log. Readers are short, so it is retried for a while.
+`wal_checkpoint(TRUNCATE)` has succeeded. The truncation needs a moment without a writer and without
+a reader behind the end of the log. Readers are short, so it is retried for a while.
 
 Triggers count deletions that are not yet erased (table `unerased`), in the transaction that
 deletes; a text that was replaced by its re-encrypted form counts too. Truncating the log subtracts

@@ -28,7 +28,7 @@ class SQLiteRekey:
         key = ", ".join(column.key)
         marks = ", ".join("?" * len(column.key))
         behind = "" if after is None else f"AND ({key}) > ({marks})"
-        # Names of tables and columns are ours, see `columns`.
+        # Table and column names are constants: see `columns`.
         statement = (
             f"SELECT {', '.join((*column.key, column.column, *column.beside))} FROM {column.table} "  # noqa: S608
             f"WHERE instr({column.column}, ?) > 0 AND instr({column.column}, ?) = 0 {behind} "

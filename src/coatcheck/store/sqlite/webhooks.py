@@ -36,7 +36,7 @@ def enqueue_deliveries(
     tx: Transaction, tenant: str, job_id: str, seq: int, what: str, event: str, now: int
 ) -> None:
     """Write a delivery for each endpoint that subscribes to a job's new state or phase."""
-    if tx.endpoints is None:  # one look a transaction, and for most that is all
+    if tx.endpoints is None:  # one query a transaction, usually the only one
         tx.endpoints = tx.one(SQL.any_endpoint)[0] == 1
     if not tx.endpoints:
         return
@@ -46,14 +46,14 @@ def enqueue_deliveries(
 
 
 def add_job_endpoint(tx: Transaction, job: JobInsert) -> None:
-    """Write the endpoint that a new job brings along."""
+    """Write the endpoint of a new job with a webhook of its own."""
     if job.webhook is not None:
         tx.execute(SQL.put_endpoint, endpoint_row(own_endpoint(job, job.webhook)))
         tx.endpoints = True
 
 
 def delete_job_deliveries(tx: Transaction, tenant: str, job_id: str) -> int:
-    """Delete a job's own endpoint and its deliveries; return how many those were."""
+    """Delete a job's own endpoint and its deliveries. Returns the number of deliveries."""
     tx.execute(SQL.delete_endpoints_of_job, (tenant, job_id))
     tx.execute(SQL.delete_deliveries, (tenant, job_id))
     return tx.changed()

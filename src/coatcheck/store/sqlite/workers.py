@@ -42,8 +42,8 @@ class SQLiteWorkers:
 
     async def register_worker(self, worker: WorkerInfo) -> None:
         """Register a worker."""
-        # The lock comes first, so that no process sees the worker registered and takes it for dead.
-        # A worker without a local process has no sign of life but its heartbeat.
+        # Acquire the lock first, so that no process considers the registered worker dead. A worker
+        # without a local process proves liveness only by heartbeats.
         if worker.pid:
             self._liveness.hold(worker.id)
         try:

@@ -6,8 +6,8 @@
         graph = client.make(Path("code.zip"), "call")
 
 The client repeats one request under one idempotency key, as often as the server says, for at most
-15 minutes and 90 attempts. It sends the archive until the server has answered once; afterwards the
-key is enough. A lost response costs nothing: the same key stands for the same job.
+15 minutes and 90 attempts. The client sends the archive until the server has answered once;
+afterwards the key is enough. A lost response costs nothing: the same key stands for the same job.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Which nodes of a graph hang together more than with the rest: communities, by modularity.
+"""Communities: groups of nodes with more edges among themselves than to the rest, by modularity.
 
-Louvain's method: each node moves to the neighbouring community where it adds most, until none
-moves; then the communities are the nodes of a smaller graph, and it starts again. Nodes are looked
-at in the order they came in, and of equal gains the first wins, so the same graph has the same
-communities every time.
+The Louvain method: each node moves to the neighboring community with the largest gain, until none
+moves. Then the communities become the nodes of a smaller graph, and the method starts over. Nodes
+are visited in input order, and of equal gains the first wins, so the same graph always has the same
+communities.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import TypeVar
 Node = TypeVar("Node", bound=Hashable)
 Weights = list[dict[int, float]]
 
-# Rounds of moving; modularity rises in each, and hardly after the first few.
+# The most rounds of moves. Modularity rises in each, but hardly after the first few.
 _ROUNDS = 20
 
 
 def communities(
     nodes: Sequence[Node], weights: Mapping[tuple[Node, Node], float]
 ) -> list[list[Node]]:
-    """Group nodes by the edges between them, whose direction does not matter; the largest group
-    first. A node without edges is a group of its own.
+    """Group nodes by the edges between them, largest group first. Direction does not matter, and a
+    node without edges is a group of its own.
     """
     places = {node: place for place, node in enumerate(nodes)}
     links: Weights = [{} for _ in nodes]
@@ -44,7 +44,7 @@ def communities(
 
 
 def _settle(links: Weights, within: list[float]) -> list[int]:
-    """Return the community of each node when none wants to move any more."""
+    """Return the community of each node once no move improves modularity."""
     home = list(range(len(links)))
     degree = [sum(known.values()) + 2 * within[node] for node, known in enumerate(links)]
     held = degree.copy()

@@ -9,22 +9,22 @@ KIND = "graph"
 QUEUE = "graphs"
 ARTIFACT = "graph.json"
 PREFIX = "/v1/graphs"
-# The analysis reads no file that is larger.
+# The analysis skips larger files.
 LARGEST_SOURCE = 8 * 1024 * 1024
 
 
 class GraphKind(StrEnum):
-    """What somebody wants to know of a codebase."""
+    """A kind of graph of a codebase."""
 
-    CALL = "call"  # who calls whom
+    CALL = "call"  # which function calls which
     DEPENDENCY = "dependency"  # which module imports which
-    PARSE = "parse"  # what is defined where, and what inherits from what
-    DOMAIN = "domain"  # the dependencies, and which modules belong together
-    ALL = "all"  # all of it, in one pass
+    PARSE = "parse"  # definitions and inheritance
+    DOMAIN = "domain"  # the dependencies, with modules grouped into domains
+    ALL = "all"  # all of these, in one pass
 
     @property
     def wants(self) -> frozenset[str]:
-        """What the analysis is asked for."""
+        """The parts that the analysis has to produce."""
         match self:
             case GraphKind.ALL:
                 return frozenset({"call", "dependency", "parse"})

@@ -1,4 +1,4 @@
-"""The graph of a codebase's modules in the languages of diagrams."""
+"""The module graph of a codebase as Graphviz and Mermaid source."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 
 from coatcheck.surfaces.graphs.module_graph import ModuleGraph, import_cycles
 
-# More than that is no picture but a knot.
+# A diagram with more modules is unreadable.
 MOST_MODULES = 80
 MOST_EDGES = 400
 _NOT_PLAIN = re.compile(r"[^\w./ -]")
-# Those of a circle of imports stand out.
+# The color of imports that are part of a cycle.
 _IN_A_CIRCLE = "#c62828"
 
 
 def as_dot(graph: ModuleGraph) -> str:
-    """Write it for Graphviz and its kin; imports in a circle are red."""
+    """Return a module graph as Graphviz source. Imports in a cycle are red."""
     red = _in_circles(graph)
     lines = ["digraph modules {", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']
     lines += [f"  {_quoted(file)} [label={_quoted(graph.names[file])}];" for file in graph.files]
@@ -26,7 +26,7 @@ def as_dot(graph: ModuleGraph) -> str:
 
 
 def as_mermaid(graph: ModuleGraph) -> str:
-    """Write it as a flowchart; imports in a circle are red."""
+    """Return a module graph as a Mermaid flowchart. Imports in a cycle are red."""
     number = {file: place for place, file in enumerate(graph.files)}
     red = _in_circles(graph)
     lines = ["flowchart LR"]
@@ -50,7 +50,7 @@ def _in_circles(graph: ModuleGraph) -> set[tuple[str, str]]:
 
 
 def _shared_package(names: list[str]) -> str:
-    """Return the package that all are in, with its dot: it would be written in every box."""
+    """Return the package that all modules share, with its dot, to omit it from every label."""
     shared: list[str] = []
     for parts in zip(*(name.split(".")[:-1] for name in names), strict=False):
         if len(set(parts)) > 1:

@@ -1,8 +1,8 @@
-"""Names for domains from a language model, where the operator has set one up (settings.py).
+"""Names for domains from a language model, if the operator has configured one (settings.py).
 
-It is told the paths of a domain's files and nothing else, and asked for a few words. Each answer is
-a step of the job: on record once it is there, and not asked for again. What cannot be had changes
-nothing: the name from the paths stays.
+The model gets the paths of a domain's files and nothing else, and returns a few words. Each answer
+is a step of the job: once recorded, it is not requested again. If the request fails, the domain
+keeps the name made from its paths.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from coatcheck.surfaces.graphs.settings import NamingSettings
 
 log = logging.getLogger(__name__)
 
-# What the process of a job asks its worker for (model/confinement.py): whether domains are named
-# by an endpoint, and one name. The process has neither the endpoint's key nor a network.
+# Requests from a job's process to its worker (model/confinement.py): whether an endpoint names
+# domains, and one name. The process has neither the endpoint's key nor a network.
 NAMING, NAME_DOMAIN = "naming", "name-domain"
 LONGEST_PATHS = 1024 * 1024
-# Of a large domain the first ones tell enough.
+# The first files of a large domain are enough.
 MOST_FILES = 60
 LONGEST_NAME = 60
 TIMEOUT_S = 30.0
@@ -35,13 +35,13 @@ _ASKED = (
 
 
 class NamingService:
-    """Answers for an endpoint that names domains, if the operator has set one up."""
+    """Answers requests for domain names, if the operator has configured an endpoint."""
 
     def __init__(self, naming: NamingSettings | None) -> None:
         self._naming = naming
 
     async def answer(self, job: ServedJob, name: str, body: bytes) -> bytes:  # noqa: ARG002
-        """Answer a question of a job's process."""
+        """Answer a request from a job's process."""
         match name:
             case _ if name == NAMING:
                 return b"" if self._naming is None else b"yes"
@@ -60,7 +60,7 @@ def _paths(body: bytes) -> list[str]:
 
 
 async def ask_for_name(paths: list[str], naming: NamingSettings) -> str:
-    """Ask for the name of a domain; empty where none can be had."""
+    """Request the name of a domain. Returns an empty text if the request fails."""
     try:
         return await _ask(paths, naming)
     except (CoatcheckError, ValueError, KeyError, TypeError, IndexError) as error:
@@ -69,7 +69,7 @@ async def ask_for_name(paths: list[str], naming: NamingSettings) -> str:
 
 
 async def _ask(paths: list[str], naming: NamingSettings) -> str:
-    # The operator has named the address, so it may be any, and only it may be called.
+    # The operator configured the address, so it may be any address, and it is the only one allowed.
     outbound = OutboundClient(EgressPolicy(urlsplit(naming.url).hostname or ""))
     headers = {"content-type": "application/json"}
     if secret := naming.secret:
@@ -94,7 +94,7 @@ async def _ask(paths: list[str], naming: NamingSettings) -> str:
 
 
 def tidied(said: str) -> str:
-    """Return what somebody said as a name: one line, without quotes, not too long."""
+    """Return a model's answer as a name: one line, without quotes, not too long."""
     lines = said.strip().splitlines()
     name = lines[0].strip(" \t\"'`*.#") if lines else ""
     name = "".join(each for each in name if each.isprintable())

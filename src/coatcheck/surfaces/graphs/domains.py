@@ -1,9 +1,8 @@
-"""Domains: the parts of a codebase that hang together, each with a name.
+"""Domains: the cohesive parts of a codebase, each with a name.
 
-Files that use each other are grouped (communities.py). A file that nothing uses, and that uses
-nothing, goes with the files beside it. A domain is named for the folder that its files have in
-common, or most of them; where two would be named alike, for the module in it that most others use
-as well.
+Files that use each other are grouped (communities.py). A file that neither uses nor is used joins
+the files in its folder. A domain is named after the folder that all of its files share, or most of
+them. If two domains would have the same name, each name also includes the module that is used most.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from coatcheck.surfaces.graphs.communities import communities
 from coatcheck.surfaces.graphs.module_graph import ModuleGraph, module_graph
 
 ROOT = "root"
-# A folder names a domain if so many of its files are in it.
+# A folder names a domain if it contains this share of the domain's files.
 _MOST = 0.6
 
 
 @dataclass(frozen=True)
 class Domain:
-    """Files that belong together, and how often they use those of other domains."""
+    """Files that belong together, and how often they use files of other domains."""
 
     id: str
     name: str
     files: tuple[str, ...]
     modules: tuple[str, ...]
-    uses: tuple[tuple[str, int], ...]  # other domains by their ids
+    uses: tuple[tuple[str, int], ...]  # by id of the other domain
 
     def as_json(self) -> dict[str, Any]:
-        """Return the domain as the API shows it."""
+        """Return the domain as JSON for the API."""
         return {
             "id": self.id,
             "name": self.name,
@@ -45,7 +44,7 @@ class Domain:
 
 
 def domains_of(graph: Graph) -> list[Domain]:
-    """Group a codebase's files into domains, the largest first."""
+    """Group the files of a codebase into domains, largest first."""
     nodes = ({"id": n.id, "kind": n.kind, "file": n.file, "qualified_name": n.qualified_name}
              for n in graph.nodes)  # fmt: skip
     edges = ({"source": e.source, "target": e.target, "kind": e.kind} for e in graph.edges)
@@ -70,7 +69,7 @@ def domains_of(graph: Graph) -> list[Domain]:
 
 
 def renamed(domains: Sequence[Domain], names: Sequence[str]) -> list[Domain]:
-    """Return domains with other names, where there are any."""
+    """Return domains with new names; an empty name changes nothing."""
     return [
         replace(domain, name=name or domain.name)
         for domain, name in zip(domains, names, strict=True)
@@ -119,7 +118,7 @@ def _names(groups: list[list[str]], modules: ModuleGraph) -> list[str]:
 def _folder_name(files: Sequence[str], shared: str) -> str:
     common = _common_folder(files)
     if len(common) <= len(shared):
-        # Their own folder tells nothing: the one that most of them are in might.
+        # The shared folder is that of the whole codebase: use the one that most files are in.
         below = Counter(_next_folder(file, shared) for file in files)
         folder, count = min(below.items(), key=lambda item: (-item[1], item[0]))
         common = folder if count >= _MOST * len(files) else common

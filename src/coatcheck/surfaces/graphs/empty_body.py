@@ -1,10 +1,10 @@
-"""The body of a request that needs none: somebody who comes back for their job.
+"""The body of a request that needs none: a poll for a job that exists.
 
-The key is in the headers, so a job is found before anything of the body is read. A client that asks
-first (`Expect: 100-continue`) never has to send it. One that sends it anyway is listened to for a
-while, as most cannot read an answer before they are through; nothing of it is kept. If that is too
-much, or takes too long, it is answered all the same, and the connection ends with the answer: what
-is still on its way then must not be taken for the next request.
+The key is in the headers, so the job is found before the body is read. A client that sends
+`Expect: 100-continue` never has to send the body. If a client sends it anyway, the body is read for
+a while and discarded, because most clients cannot read a response before they have sent everything.
+If the body is too large or too slow, the response is sent all the same, and the connection is
+closed after it: the rest of the body must not be read as the next request.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLOSE = {"Connection": "close"}
 
 
 async def let_pass(request: Request) -> dict[str, str]:
-    """Let the body of a request pass; return the headers that its answer needs for it."""
+    """Discard the body of a request. Returns the headers that the response needs."""
     headers = request.headers
     declared = headers.get("content-length", "0")
     if declared == "0" and "transfer-encoding" not in headers:

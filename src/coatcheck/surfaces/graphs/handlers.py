@@ -1,8 +1,7 @@
-"""What the surface answers: an archive handed in, and whoever comes back for its graph.
+"""The handler of the surface: it submits an archive, or answers a poll for its graph.
 
-There is one call for both. Polling is the same request again, with or without its body: the key in
-its headers says which job it is about, and each time it is looked at whether the caller may still
-ask (the door does that, with every request).
+Both use the same request. A poll repeats the request, with or without its body. The key in the
+headers identifies the job, and every request is authorized again.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ NEEDS_KEY = f"{HEADER} is required: the key under which the archive is handed in
 
 
 def call_for(graph: GraphKind, settings: GraphSettings) -> Handler:
-    """Make the call for one kind of graph."""
+    """Create the handler for one kind of graph."""
     kept_ms = settings.archive_hours * 3_600_000
 
     async def hand_in_or_poll(request: Request) -> Response:
-        """Make a graph, or answer with the one that is made under this key."""
+        """Submit an archive, or answer with the job of this key."""
         key = read_key(request)
         if key is None:
             raise HTTPException(400, NEEDS_KEY)

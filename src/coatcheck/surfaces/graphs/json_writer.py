@@ -1,6 +1,4 @@
-"""A graph as JSON, written a few hundred entries at a time: it may be larger than what it is made
-from has room for twice.
-"""
+"""Write a graph as JSON, a few hundred entries at a time: memory may not hold a second copy."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ class _Shown(Protocol):
 
 
 def write_graph(graph: Graph, domains: Sequence[Domain] | None, file: IO[bytes]) -> None:
-    """Write a graph, with its domains where they were asked for."""
+    """Write a graph, with its domains if there are any."""
     file.write(b'{"nodes":[')
     _write_all(graph.nodes, file)
     file.write(b'],"edges":[')
@@ -41,5 +39,5 @@ def _write_all(items: Iterable[_Shown], file: IO[bytes]) -> None:
 
 
 def _bytes(value: Any) -> bytes:
-    # Half a surrogate pair, from a name that was no UTF-8, is no text to anybody else.
+    # Half a surrogate pair, from a name that was not UTF-8, cannot be encoded.
     return _encode(value).encode("utf-8", "replace")

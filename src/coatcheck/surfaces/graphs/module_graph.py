@@ -1,6 +1,6 @@
-"""Which file uses which: the graph of a codebase with a node for each file.
+"""The module graph: which file of a codebase uses which, with a node for each file.
 
-Edges between definitions count for the files they are in. What lies outside is left out.
+Edges between definitions count for their files. Code outside the codebase is left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ DEPENDS = frozenset({"imports", "calls", "inherits"})
 
 
 class ModuleGraph(NamedTuple):
-    """Files by their paths, what each is called as a module, and how often one uses another."""
+    """Files by path with their module names, and how often one file uses another."""
 
     names: dict[str, str]
     uses: Counter[tuple[str, str]]
@@ -24,7 +24,7 @@ class ModuleGraph(NamedTuple):
         return sorted(self.names)
 
     def imported_by(self) -> dict[str, list[str]]:
-        """Return for each file those that it uses."""
+        """Return, for each file, the files that it uses."""
         found: dict[str, list[str]] = {file: [] for file in self.files}
         for one, other in sorted(self.uses):
             found[one].append(other)
@@ -36,7 +36,7 @@ def module_graph(
     edges: Iterable[Mapping[str, Any]],
     kinds: frozenset[str] = DEPENDS,
 ) -> ModuleGraph:
-    """Return the graph of files of a graph as JSON, by edges of some kinds."""
+    """Return the module graph of a graph in JSON form, from edges of these kinds."""
     names: dict[str, str] = {}
     file_of: dict[str, str] = {}
     for node in nodes:
@@ -58,7 +58,7 @@ def module_graph(
 
 
 def import_cycles(graph: ModuleGraph) -> list[list[str]]:
-    """Return the groups of files that use each other in a circle, the largest first."""
+    """Return the groups of files that use each other in a cycle, largest first."""
     uses = graph.imported_by()
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
@@ -68,7 +68,7 @@ def import_cycles(graph: ModuleGraph) -> list[list[str]]:
     for root in uses:
         if root in number:
             continue
-        # Tarjan's way, with a stack of our own: a chain of imports may be long.
+        # Tarjan's algorithm with an explicit stack: a chain of imports may be long.
         work = [(root, iter(uses[root]))]
         number[root] = lowest[root] = len(number)
         open_files.append(root)
@@ -102,7 +102,7 @@ def import_cycles(graph: ModuleGraph) -> list[list[str]]:
 def most_called(
     nodes: Iterable[Mapping[str, Any]], edges: Iterable[Mapping[str, Any]], most: int
 ) -> list[tuple[str, int]]:
-    """Return the codebase's own functions that most others call, and how many do."""
+    """Return the codebase's own functions with the most callers, and the number of callers."""
     own = {
         node["id"]: node["qualified_name"]
         for node in nodes

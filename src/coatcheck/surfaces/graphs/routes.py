@@ -1,4 +1,4 @@
-"""The table of the surface's calls."""
+"""The endpoints of the surface."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ _SUMMARIES = {
 
 
 def endpoints_for(settings: GraphSettings) -> list[Endpoint]:
-    """List the calls of a server."""
+    """List the endpoints of a server."""
     return [
         Endpoint(
             "POST",

@@ -1,4 +1,4 @@
-"""Settings of the graphs surface, by the names of its document and by ours."""
+"""Settings of the graphs surface: those of its document, and our own."""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
-"""Handing an archive in under a key, and finding the job of one that was.
+"""Submit an archive under a key, and find the job of a key.
 
-*Whose key it is.* A key stands for one job of one tenant and API key; without API keys, of
-whoever there is. The job's public id is made from both, and the store takes a public id once: so
-the key is looked up by reading one job, and of any number of submissions, wherever they come in,
-one makes it. It stands for that job as long as the job is kept, and is free again after that.
+*Scope of a key.* A key identifies one job of one tenant and API key; without API keys, one job of
+all callers. The job's public id derives from the API key's id and the key, and the store accepts a
+public id once. So a key is looked up by reading one job, and of any number of submissions, at any
+server, one creates the job. The key identifies that job until the job is deleted, and is free again
+after that.
 
-*Who comes first wins.* Everybody whose key is not taken yet uploads; whoever finds it taken when
-they are through gives their own archive up and gets the winner's job. What was sent is not
-compared.
+*The first submission wins.* A caller whose key is free uploads its archive. If the key is taken
+once the upload is complete, that archive is deleted, and the caller gets the winner's job. The
+archives are not compared.
 
-*What a crash leaves* is an upload that no job takes over. It is as short-lived as any archive.
+*A crash* leaves an upload that no job takes over. The upload expires as early as any archive.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ NOT_A_BODY = "there is no job under this key; send the archive to make one"
 
 
 def id_of(request: Request, key: str) -> str:
-    """Return the public id of the job that a caller's key stands for."""
+    """Return the public id of the job for a caller's key."""
     said = json.dumps([caller_of(request).key_id, key])
     return f"graph_{hashlib.sha256(said.encode()).hexdigest()[:32]}"
 
 
 async def find(request: Request, public_id: str) -> Job | None:
-    """Return the job that a key stands for; None where it stands for none."""
+    """Return the job of a public id, or None if there is none."""
     engine: Engine = request.app.state.engine
     try:
         return await engine.get_without_result(public_id, tenant_of(request))
@@ -66,7 +67,7 @@ async def find(request: Request, public_id: str) -> Job | None:
 async def submit(
     request: Request, public_id: str, graph: GraphKind, kept_ms: int
 ) -> tuple[Job, bool]:
-    """Take an archive in and make a job of it; return the job, and whether it is another's."""
+    """Upload an archive and submit a job for it. Also returns whether another job won the key."""
     engine: Engine = request.app.state.engine
     tenant = tenant_of(request)
     name, pieces = await _open(request, engine.uploads.limit)
@@ -95,7 +96,7 @@ async def submit(
 
 
 async def _open(request: Request, limit: int) -> tuple[str | None, AsyncIterator[bytes]]:
-    """Return the archive's name and its bytes as they come; raises where there is none."""
+    """Return the archive's name and a stream of its bytes. Raises an error if there is none."""
     media_type = media_type_of(request)
     is_form = media_type == FORM
     if media_type and not is_form and media_type not in ZIPS:
@@ -119,6 +120,6 @@ async def _with_first(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator
 
 
 async def _give_up(engine: Engine, upload_id: str, tenant: str) -> None:
-    """Remove an archive, unless a job has it after all; what fails is left to the sweep."""
+    """Delete an archive unless a job has taken it over. On failure it is left to the sweep."""
     with contextlib.suppress(NotFound, StoreError):
         await engine.uploads.delete(upload_id, tenant)

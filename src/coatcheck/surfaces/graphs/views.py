@@ -1,4 +1,4 @@
-"""A graph job in the words of its document."""
+"""The JSON representation of a graph job, as the surface's document specifies it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ CANCELLED = "cancelled"
 
 
 def status_of(job: Job) -> str:
-    """Return a job's state as the document names it: once begun it stays `processing`, also where
-    it had to be queued again.
+    """Return a job's state as the document names it. Once started, a job stays `processing`, even
+    if it is queued again.
     """
     match job.state:
         case State.SUCCEEDED:
@@ -35,7 +35,7 @@ def status_of(job: Job) -> str:
 
 
 async def answer_job(engine: Engine, job: Job, headers: dict[str, str]) -> Response:
-    """Answer with a job: 202 until it has ended, then 200 with the graph, or why there is none."""
+    """Respond with a job: 202 until it has finished, then 200 with the graph or the error."""
     status = status_of(job)
     view: dict[str, Any] = {"status": status, "jobId": job.public_id, "retryAfter": RETRY_AFTER_S}
     match status:
@@ -47,7 +47,7 @@ async def answer_job(engine: Engine, job: Job, headers: dict[str, str]) -> Respo
 
 
 def error_of(job: Job) -> str:
-    """Return why a job has failed, in a sentence that begins with its code."""
+    """Return the reason why a job failed, in a sentence that begins with its code."""
     if job.state is State.CANCELLED:
         return CANCELLED
     if job.error is None:
@@ -58,7 +58,7 @@ def error_of(job: Job) -> str:
 async def _with_result(
     engine: Engine, job: Job, view: dict[str, Any], headers: dict[str, str]
 ) -> Response:
-    """Write the answer around the graph, which goes from where it is kept to the caller."""
+    """Write the response around the graph, which is streamed from the store to the caller."""
     kept = _graph_of(job)
     before = json.dumps(view)[:-1].encode() + b', "result": '
     pieces = await engine.payload_store.stream(kept, 0, kept.size)

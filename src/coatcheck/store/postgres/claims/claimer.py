@@ -20,7 +20,7 @@ from coatcheck.store.postgres.database.statements import Statements
 
 
 class PostgresClaimer:
-    """Takes jobs for workers."""
+    """Claims jobs for workers."""
 
     def __init__(self, database: Database, sql: Statements) -> None:
         self._database = database
@@ -28,7 +28,7 @@ class PostgresClaimer:
         self.handed = fast_claim.ClaimedRows()
         self.lanes = ClaimCursor()
         self._in_turn = FairClaimer()
-        self._counted: set[str] = set()  # kinds of which all that runs counts for their limits
+        self._counted: set[str] = set()  # kinds whose running jobs all count for their limits
 
     async def take(
         self,
@@ -40,8 +40,9 @@ class PostgresClaimer:
         versions: Mapping[str, str],
         held: HeldSlots | None = None,
     ) -> tuple[ClaimResult, set[Topic]]:
-        """Take jobs that are due: the first ones of all lanes, or where it is crowded in turn.
-        Return whom to wake, too.
+        """Claim due jobs: the first plain jobs, or lane by lane if fairness or limits apply.
+
+        Also returns the topics to publish.
         """
         counted = {kind for kind, each in limits.items() if each.concurrency is not None}
         if not counted <= self._counted:
@@ -56,7 +57,7 @@ class PostgresClaimer:
                     worker_id, kinds, limit, now, limits, versions, held
                 )
         except BaseException:
-            self.lanes.forget()  # what it took, or passed over, may be there again
+            self.lanes.forget()  # jobs that it claimed or skipped may be claimable
             raise
         return done
 
@@ -111,7 +112,7 @@ class PostgresClaimer:
                 lambda db: fast_claim.promote(db, self._sql, self.lanes, now), transaction=False
             )
         if not chosen.rows:
-            return ClaimResult([], None), set()  # the worker is not known
+            return ClaimResult([], None), set()  # the worker is not registered
         claimed, topics = fast_claim.handed_out(self.handed, chosen.rows, worker_id, now)
         if woken:
             topics.add(Topic.WEBHOOKS)

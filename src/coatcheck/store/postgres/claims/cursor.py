@@ -7,7 +7,7 @@ all entries since that snapshot before it reaches the first claimable job.
 So the server times each full search: finding and locking, without the commit. While that is quick,
 nothing else happens. After two slow searches in a row the *lanes* are read: every (kind, queue,
 priority) with a claimable job, and its oldest job. Later claims search only these lanes from there,
-and advance the start as they claim. What could be missed:
+and advance the start as they claim. Changes that this could miss:
 
 - Changes by this store are recorded. A job that is submitted or queued again opens its lane or
   moves its start back, even for claims in progress. So does a claim that unlocks jobs which another
@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# A claim that took longer than this to find and lock its jobs has walked over much that is gone.
+# A claim that took longer than this to find and lock its jobs has scanned many dead entries.
 SLOW_S = 0.001
 SLOW_S_A_JOB = 0.00002
 SLOW_LOOKS = 2
@@ -38,10 +38,10 @@ Lane = tuple[str, str, int]  # kind, queue, priority
 
 @dataclass
 class ClaimInProgress:
-    """A claim under way: where its lanes began, once it has ended the last job it took in each, and
-    what was opened since it began, which it may not have seen.
+    """A claim in progress: the start of each lane, replaced by the last claimed job once the claim
+    has ended; and the jobs made claimable since it began, which it may not have seen.
 
-    Where it has locked more than it took, what it let go of lies behind the last it took.
+    If the claim locked more jobs than it claimed, the others are after the last claimed job.
     """
 
     last: dict[Lane, str]
@@ -58,19 +58,19 @@ class View:
     in_progress: list[ClaimInProgress] = field(default_factory=list)
 
     def columns(self) -> list[list[str] | list[int]]:
-        """Return kinds, queues, priorities and beginnings."""
+        """Return kinds, queues, priorities and starting ids, one list each."""
         lanes = list(self.begins)
         kinds, queues = [lane[0] for lane in lanes], [lane[1] for lane in lanes]
         return [kinds, queues, [lane[2] for lane in lanes], list(self.begins.values())]
 
     def start(self) -> ClaimInProgress:
-        """Begin a claim; the answer is for `taken`."""
+        """Record a claim that begins. Pass the returned value to `taken`."""
         claim = ClaimInProgress(dict(self.begins))
         self.in_progress.append(claim)
         return claim
 
     def taken(self, claim: ClaimInProgress, jobs: Iterable[tuple[Lane, str]]) -> None:
-        """Move beginnings on to the last job taken, not over what the claim cannot have seen."""
+        """Advance the starts to the last claimed jobs, but not past jobs opened meanwhile."""
         self.in_progress = [other for other in self.in_progress if other is not claim]
         for lane, id_ in jobs:
             if lane in self.begins:
@@ -79,13 +79,13 @@ class View:
             claim.last[lane] = max(id_, claim.last.get(lane, id_))
 
     def open(self, lane: Lane, id_: str) -> None:
-        """Note a job that has become claimable."""
+        """Record a job that became claimable."""
         for known in (self.begins, *(claim.opened for claim in self.in_progress)):
             known[lane] = min(id_, known.get(lane, id_))
 
 
 class ClaimCursor:
-    """What is known of the lanes, while looking everywhere is slow."""
+    """The lanes to search while a search of the whole index is slow."""
 
     def __init__(self, slow_s: float = SLOW_S, slow_looks: int = SLOW_LOOKS) -> None:
         self._slow_s = slow_s
@@ -94,7 +94,7 @@ class ClaimCursor:
         self._views: dict[tuple[str, ...], View] = {}
 
     def known(self, kinds: Sequence[str]) -> View | None:
-        """Return the lanes to look into, or None when it is time to look everywhere."""
+        """Return the lanes to search, or None if the whole index is to be searched."""
         view = self._views.get(tuple(kinds))
         if view is None or view.old_at is None:
             return None
@@ -104,26 +104,26 @@ class ClaimCursor:
         return view
 
     def is_slow(self, took_s: float, jobs: int) -> bool:
-        """Say whether looking everywhere has become slow, by how long the last look took."""
+        """Record the duration of a full search. Returns whether full searches have become slow."""
         slow = took_s > self._slow_s + SLOW_S_A_JOB * jobs
         self._slow_so_far = self._slow_so_far + 1 if slow else 0
         return self._slow_so_far >= self._slow_looks
 
     def reading(self, kinds: Sequence[str]) -> View:
-        """Note from now on what is opened in these lanes: they are about to be read."""
+        """Start to record jobs opened in the lanes of these kinds, which are about to be read."""
         view = View(tuple(kinds))
         self._views[view.kinds] = view
         return view
 
     def read(self, view: View, found: Iterable[Sequence[Any]], took_s: float) -> None:
-        """Take what was read as known from now on."""
+        """Complete a view with the lanes that were read, and set when it expires."""
         for kind, queue, priority, id_ in found:
             lane = (kind, queue, priority)
             view.begins[lane] = min(id_, view.begins.get(lane, id_))
         view.old_at = time.monotonic() + min(LONGEST_S, PATIENCE * took_s)
 
     def opened(self, jobs: Iterable[tuple[Lane, str]]) -> None:
-        """Note jobs that this store has made claimable."""
+        """Record jobs that this store made claimable."""
         if self._views:
             for lane, id_ in jobs:
                 for view in self._views.values():
@@ -131,5 +131,5 @@ class ClaimCursor:
                         view.open(lane, id_)
 
     def forget(self) -> None:
-        """Have the next claim look everywhere."""
+        """Discard all views: the next claim searches the whole index."""
         self._views.clear()

@@ -3,7 +3,7 @@
 The order and the limits are those of store/shared/fairness.py and limits.py, which read lanes, jobs
 and counts as if they were local. Here they are on a server. So they are fetched ahead, many in one
 statement, and the choice is made from the fetched rows. If it needs more, that is fetched and the
-choice starts over. It is quick, and usually the first fetch is enough.
+choice starts over. The choice is quick, and usually the first fetch is enough.
 
 Limits are exact: a claim that may start jobs of a limit holds the limit's advisory lock from before
 it counts until its commit, so claims of the same limit are serialized and each sees the jobs that
@@ -39,33 +39,33 @@ from coatcheck.store.shared.fairness import (
 from coatcheck.store.shared.lane_cache import CacheMiss, LaneCache
 from coatcheck.store.shared.limits import LimitBudget
 
-# So many lanes are fetched at a time, at most.
+# The most lanes fetched at a time.
 MOST_LANES = 64
-# So many places where a claim went on are fetched with the lanes of the next, at most.
+# The most rotation positions of one claim that the next claim fetches with its lanes.
 MOST_PLACES = 16
 
 
 class MissingJobs(Exception):
-    """A lane's jobs are not known."""
+    """The jobs of a lane have not been fetched."""
 
     def __init__(self, lane: str, after: str, most: int) -> None:
         self.lane, self.after, self.most = lane, after, most
 
 
 class MissingKeys(Exception):
-    """What runs of a lane's key is not known."""
+    """The number of running jobs with a limit key has not been fetched."""
 
 
 @dataclass
 class Heads:
-    """The first jobs of a lane, as far as they are known."""
+    """The first jobs of a lane, as far as fetched."""
 
     rows: list[Any] = field(default_factory=list)
     complete: bool = False
 
 
 class FetchedJobs:
-    """Lanes, jobs and counts, as far as they are known."""
+    """Lanes, jobs and counts, as far as fetched."""
 
     def __init__(self) -> None:
         self.runs = LaneCache()
@@ -83,57 +83,57 @@ class FetchedJobs:
             raise MissingJobs(lane, after, most)
         return rows
 
-    def of_kind(self, kind: str, most: int) -> int:  # noqa: ARG002 - it was counted up to there
-        """Return what runs of a kind."""
+    def of_kind(self, kind: str, most: int) -> int:  # noqa: ARG002 - applied by the query
+        """Return the number of running jobs of a kind."""
         return self.running["kind", kind]
 
     def of_queue(self, queue: str, most: int) -> int:  # noqa: ARG002
-        """Return what runs of a queue."""
+        """Return the number of running jobs of a queue."""
         return self.running["queue", queue]
 
     def of_key(self, kind: str, tenant: str, key: str, most: int) -> int:  # noqa: ARG002
-        """Return what runs of a key."""
+        """Return the number of running jobs with a limit key."""
         try:
             return self.running["key", kind, tenant, key]
         except KeyError:
             raise MissingKeys from None
 
     def rate(self, kind: str) -> int:
-        """Return when a kind may start its next job."""
+        """Return when the rate of a kind allows its next start."""
         return self.running.get(("rate", kind), 0)
 
     def lanes(self) -> set[str]:
-        """Return all lanes that are known."""
+        """Return all fetched lanes."""
         return {lane for run in self.runs.all for lane in run.lanes}
 
 
 class ChosenJobs(NamedTuple):
-    """What a claim in turn has come to."""
+    """The result of a fair claim."""
 
-    rows: list[Any]  # as of `claim`, in order; empty where the worker is not known
-    due: bool  # something is due and has to be promoted first: nothing was done
+    rows: list[Any]  # of `claim`, in order; empty if the worker is not registered
+    due: bool  # due jobs must be promoted first; nothing was claimed
     next_start: int | None
     locked: int
 
 
 class FairClaimer:
-    """Whose turn it is, for the claims of one store."""
+    """The rotation of lanes, for the claims of one store."""
 
     def __init__(self) -> None:
         self.turns = RoundRobin()
-        # By kinds: whether the last claim had to be made in turn. Where it is known at all, others
-        # than these kinds made it look crowded: the next one looks closely.
+        # By kinds: whether the last claim needed fairness. If there is an entry, the check over all
+        # kinds was positive, if only because of other kinds; the next claim checks its own kinds.
         self._crowded: dict[tuple[str, ...], bool] = {}
         self._places: dict[tuple[str, ...], list[tuple[str, str]]] = {}
 
     def is_crowded(self, kinds: Sequence[str]) -> bool:
-        """Tell whether the last claim of these kinds had to be made in turn."""
+        """Return whether the last claim of these kinds needed fairness."""
         return self._crowded.get(tuple(sorted(set(kinds))), False)
 
     def crowd(
         self, kinds: Sequence[str], limits: Mapping[str, Limit], versions: Mapping[str, str]
     ) -> Crowd:
-        """Return what makes it crowded for a claim."""
+        """Return the conditions under which a claim needs fairness."""
         in_turn = list({*limits, *versions})
         names = list(names_in_lanes(kinds, versions)) if versions else list(kinds)
         closely = bool(in_turn) or (
@@ -153,7 +153,7 @@ class FairClaimer:
         versions: Mapping[str, str],
         held: HeldSlots | None = None,
     ) -> ChosenJobs:
-        """Choose jobs and take them, in the transaction that `db` is in."""
+        """Choose jobs and claim them, in the current transaction of `db`."""
         who = tuple(sorted(set(kinds)))
         before = await db.fetchrow(sql.before_turns, who, worker_id)
         if before is None:
@@ -205,7 +205,7 @@ class FairClaimer:
 
 
 class _Claim:
-    """One claim: what has been fetched for it, and what it has chosen."""
+    """One claim: the rows fetched for it, and the jobs it chose."""
 
     def __init__(
         self,
@@ -237,7 +237,7 @@ class _Claim:
         self.choosing: JobPicker
 
     async def choose(self, places: Sequence[tuple[str, str]]) -> list[tuple[LaneHead, Any]]:
-        """Choose, and fetch what is missing, until nothing is."""
+        """Choose jobs, and fetch missing rows until the choice is complete."""
         await self._fetch_counts()
         if self._limit > 0:
             await self._fetch_lanes(list(self._names), places)
@@ -262,7 +262,7 @@ class _Claim:
         for run in self._fetched.runs.all:
             name, *rest = run.begin.split(SEPARATOR)
             if len(rest) != 2 or not run.lanes:
-                continue  # a part of one
+                continue  # only a part of a (kind, queue)
             kind, queue = self._names[name], rest[0]
             limited = self.rooms.is_limited(kind, queue)
             self.needs_turns |= limited or kind in self._versions or self._is_in_lanes(run.lanes)
@@ -320,7 +320,7 @@ class _Claim:
             self._fetched.running["key", kind, tenant, key] = count
 
     async def _fetch_jobs(self, missing: MissingJobs) -> None:
-        """Fetch a lane's jobs, and those of all that will be asked for next if it is the first."""
+        """Fetch the jobs of a lane. The first fetch includes the lanes that may be needed next."""
         known = self._fetched.heads.get(missing.lane)
         if known is not None:
             await self._lock_heads(
@@ -332,7 +332,7 @@ class _Claim:
         await self._lock_heads(dict.fromkeys([missing.lane, *beside], ""), missing.most)
 
     def _may_be_next(self, lane: str) -> bool:
-        """Tell whether a lane has room and the priority that is looked at."""
+        """Return whether no limit blocks a lane."""
         name, queue, _, tenant, key = lane.split(SEPARATOR, 4)
         kind = self._names[name]
         if queue in self.rooms.closed or self.rooms.is_full(kind, queue):

@@ -7,13 +7,13 @@ the event. tests/store/rules.py pins them case by case, and random histories com
 
 *Settle.* A worker usually settles a job that it claimed through the same store a moment before. So
 the store remembers the status of the jobs it handed out, and how many events their reports have
-added since. It decides the transition from that, and writes it only if the row is still the same:
-every transition and every report changes the fence or the number of the last event. If one job of
-a batch has changed or is not remembered, nothing is written and the batch takes the careful path:
-lock, read, decide, write. If all jobs succeeded, only their results are sent, and the rest follows
-from the rows (`succeed_as_claimed`): encoding and decoding 18 columns was half the cost of a
-settlement. Correctness does not depend on this memory, so it may be dropped, and is when it grows
-too large.
+added since. The store decides the transition from this memory, and writes it only if the row is
+still the same: every transition and every report changes the fence or the number of the last event.
+If one job of a batch has changed or is not remembered, nothing is written and the batch takes the
+careful path: lock, read, decide, write. If all jobs succeeded, only their results are sent, and the
+rest follows from the rows (`succeed_as_claimed`): encoding and decoding 18 columns was half the
+cost of a settlement. Correctness does not depend on this memory, so it may be dropped, and is when
+it grows too large.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ from coatcheck.store.shared.rows import decode_failure, status_row
 PROMOTE_AT_ONCE = 1_000
 # How many claimed jobs are remembered: far more than the workers of one process hold.
 MOST_REMEMBERED = 20_000
-# The columns of `claim`, from the ninth on those that a status is made of, and the terms.
+# The columns of `claim` at which the status and the terms begin.
 _STATUS, _TERMS = 11, 20
-# Columns of `claim`, from its end: then come how many webhooks it makes, how long it took, and
-# whether it is crowded.
+# A column of `claim`, counted from its end. After it: the number of deliveries, the duration of the
+# search, and whether fairness is needed.
 _LIMITED = -4
-# The columns of `succeed_as_claimed` that are sent once where they are the same for all jobs.
+# The columns of `succeed_as_claimed` that are sent once if all jobs have the same value.
 _SAME_FOR_MANY = (0, 2, 3, 4)
 
 
 class ClaimedRows:
-    """Where the jobs stand that were handed to workers through this store."""
+    """The status of the jobs that workers claimed through this store."""
 
     def __init__(self) -> None:
         self._jobs: dict[Lease, tuple[Any, Terms, str, int]] = {}
         self._said: dict[Lease, int] = {}
 
     def remember(self, lease: Lease, row: Any, terms: Terms, worker: str, now: int) -> None:
-        """Note how a claim left a job."""
+        """Remember a job as its claim left it."""
         self._jobs[lease] = (row, terms, worker, now)
 
     def forget(self, settlements: Sequence[Settlement]) -> None:
-        """Drop what was settled, and the oldest of what nobody ever settled here."""
+        """Forget settled jobs, and the oldest of those that were never settled here."""
         for lease, _, _ in settlements:
             self._jobs.pop(lease, None)
             self._said.pop(lease, None)
@@ -70,16 +70,16 @@ class ClaimedRows:
             self._said.pop(oldest, None)
 
     def said(self, lease: Lease, entries: int) -> None:
-        """Note that a report has added entries to a job's log."""
+        """Record that a report added events to a job."""
         if entries and lease in self._jobs:
             self._said[lease] = self._said.get(lease, 0) + entries
 
     def lane(self, lease: Lease) -> tuple[Lane, str]:
-        """Return the lane of a job that is remembered, and its id."""
+        """Return the lane and id of a remembered job."""
         return _lane(self._jobs[lease][0])
 
     def parents_wait_for(self, settlements: Sequence[Settlement]) -> list[tuple[str, str]]:
-        """Return those of ended jobs that were spawned by another, which may wait for them."""
+        """Return the jobs that have a parent, which may wait for them."""
         found = ((item.lease, self._jobs.get(item.lease)) for item in settlements)
         return [
             (lease.tenant, lease.job_id)
@@ -88,7 +88,7 @@ class ClaimedRows:
         ]
 
     def last_event(self, lease: Lease) -> int | None:
-        """Return the number of a job's last event, unless it is forgotten."""
+        """Return the number of a job's last event, or None if the job is not remembered."""
         found = self._jobs.get(lease)
         if found is None:
             return None
@@ -96,7 +96,7 @@ class ClaimedRows:
         return last + self._said[lease] if lease in self._said else last
 
     def find(self, lease: Lease) -> tuple[JobStatus, Terms] | None:
-        """Return where a job stood after its claim, unless it is forgotten."""
+        """Return a job's status and terms after its claim, or None if it is not remembered."""
         found = self._jobs.get(lease)
         if found is None:
             return None
@@ -111,8 +111,10 @@ class ClaimedRows:
 
 
 class Crowd(NamedTuple):
-    """What makes it crowded for a claim: jobs in lanes, or in queues with limits. Looking closely,
-    only jobs of these kinds, as lanes name them, and all jobs of kinds that go `in_turn`.
+    """The conditions under which a claim needs fairness: jobs in lanes, or in queues with limits.
+
+    With `closely`, only jobs of these kinds count (`names`: as lanes name them), and all jobs of
+    the kinds `in_turn`.
     """
 
     closely: bool
@@ -132,10 +134,10 @@ async def claim(
     now: int,
     crowd: Crowd,
 ) -> tuple[ClaimResult, set[Topic]] | None:
-    """Hand the first plain jobs to a worker; None where it is crowded."""
+    """Claim the first plain jobs for a worker. Returns None if fairness is needed."""
     rows, woken = await _look(db, sql, lanes, worker_id, kinds, limit, now, crowd)
     if not rows:
-        return ClaimResult([], None), set()  # the worker is not known
+        return ClaimResult([], None), set()  # the worker is not registered
     if rows[0][-1]:
         return None
     if rows[0][2] is not None:
@@ -147,10 +149,10 @@ async def claim(
 def handed_out(
     handed: ClaimedRows, rows: Sequence[Any], worker_id: str, now: int
 ) -> tuple[ClaimResult, set[Topic]]:
-    """Turn the rows of a claim into what the worker gets, and remember it."""
+    """Convert the rows of a claim to its result, and remember the claimed jobs."""
     next_due, locked = rows[0][:2]
     claims = []
-    same: dict[tuple[Any, ...], Terms] = {}  # most jobs have been submitted under the same terms
+    same: dict[tuple[Any, ...], Terms] = {}  # most jobs have the same terms
     for row in rows if rows[0][2] is not None else ():
         _, _, tenant, id_, kind, surface, queue, correlation_id, traceparent, input_ = row[:10]
         agreed = row[_TERMS:_LIMITED]
@@ -165,7 +167,7 @@ def handed_out(
     if rows[0]["called"]:
         topics.add(Topic.WEBHOOKS)
     if locked > len(claims):
-        topics.add(Topic.WORK)  # another claim may have passed over what was locked and not taken
+        topics.add(Topic.WORK)  # another claim may have skipped the locked jobs
     return ClaimResult(claims, None if next_due == rules.NEVER else next_due), topics
 
 
@@ -179,8 +181,8 @@ async def _look(
     now: int,
     crowd: Crowd,
 ) -> tuple[list[Any], int]:
-    """Run the statement: in the lanes that are known, or everywhere. Return its rows, and how many
-    webhooks tell of jobs that had to be woken first.
+    """Run the claim in the known lanes, or everywhere. Returns its rows, and the number of webhook
+    deliveries for jobs that had to be woken first.
     """
     woken = 0
     view = lanes.known(kinds)
@@ -204,7 +206,7 @@ async def _look(
         woken = await promote(db, sql, lanes, now)
         rows = await db.fetch(look, *values, True, *others)
     if _has_let_go(rows):
-        lanes.forget()  # claims that went by them may have passed over what this one let go of
+        lanes.forget()  # claims by lane may have skipped jobs that this one locked
     if rows and lanes.is_slow(rows[0]["took"], rows[0]["jobs"]):
         view = lanes.reading(kinds)
         lanes.read(view, await db.fetch(sql.lanes, kinds), time.monotonic() - start)
@@ -212,7 +214,7 @@ async def _look(
 
 
 async def promote(db: Any, sql: Statements, lanes: ClaimCursor, now: int) -> int:
-    """Make claimable what has become due; return how many webhooks tell of it."""
+    """Make due jobs claimable. Returns the number of webhook deliveries for them."""
     await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
     woken = await waiters.wake_due(db, sql, now, PROMOTE_AT_ONCE)
     lanes.forget()
@@ -224,7 +226,7 @@ def _is_something_due(rows: Sequence[Any], now: int) -> bool:
 
 
 def _has_let_go(rows: Sequence[Any]) -> bool:
-    """Say whether more was locked than taken."""
+    """Return whether the claim locked more jobs than it claimed."""
     return bool(rows) and rows[0][1] > (0 if rows[0][2] is None else len(rows))
 
 
@@ -240,7 +242,7 @@ async def settle_as_claimed(
     settlements: Sequence[Settlement],
     now: int,
 ) -> set[Topic] | None:
-    """End attempts of jobs that stand as their claims left them; None when not all of them do."""
+    """Settle jobs that are unchanged since their claims. Returns None if any has changed."""
     succeeded = _all_succeeded(handed, settlements)
     if succeeded is not None:
         row = await db.fetchrow(sql.succeed_as_claimed, *succeeded, now, len(settlements))
@@ -253,13 +255,13 @@ async def settle_as_claimed(
             return None
         status, event = rules.settled(*found, outcome, now)
         if status.state in (State.WAITING, State.CANCELLED):
-            return None  # more follows from it
+            return None  # other jobs are affected
         if status.state is State.QUEUED:
             topics.add(Topic.WORK)
             again.append(handed.lane(lease))
         result = outcome.result if isinstance(outcome, Succeeded) else None
         if result is not None and is_reference(result):
-            return None  # its blob is to be taken over in the same transaction
+            return None  # its blob has to be adopted in the same transaction
         key = (lease.tenant, lease.job_id)
         rows[key] = (*key, *status_row(status), event, result)
     if not rows or len(rows) < len(settlements):
@@ -273,8 +275,8 @@ async def settle_as_claimed(
 
 
 def _told(row: Any, topics: set[Topic]) -> set[Topic] | None:
-    """Return whom to wake, from how many jobs were settled, how many deliveries that makes, and
-    whether one of them counted for a limit: there is room for another then.
+    """Return the topics to publish: the row has the number of settled jobs, the number of webhook
+    deliveries, and whether a settled job counted for a limit, so that another can start.
     """
     settled, deliveries, room = row
     if not settled:
@@ -287,7 +289,7 @@ def _told(row: Any, topics: set[Topic]) -> set[Topic] | None:
 def _all_succeeded(
     handed: ClaimedRows, settlements: Sequence[Settlement]
 ) -> list[str | None] | None:
-    """Lay out what `succeed_as_claimed` takes; None where it is not for these settlements."""
+    """Return the values for `succeed_as_claimed`, or None if it does not apply."""
     rows = []
     for (tenant, id_, fence), outcome, report in settlements:
         if report is not None or not isinstance(outcome, Succeeded) or is_reference(outcome.result):

@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 
 
 class Coalescer(Generic[Item, Answer]):
-    """Collects calls of one verb into batches. It is made on the loop that writes them."""
+    """Collects calls of one verb into batches. Create it on the loop that writes them."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Coalescer(Generic[Item, Answer]):
         return await future
 
     async def drain(self) -> None:
-        """Wait until nothing is on its way."""
+        """Wait until no batch is in progress."""
         while self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
 
@@ -65,18 +65,18 @@ class Coalescer(Generic[Item, Answer]):
             task.add_done_callback(self._running.discard)
 
     def _tell(self, future: asyncio.Future[Answer], tell: Callable[[], None]) -> None:
-        """Answer a caller, on its own loop, unless it has gone away."""
+        """Answer a caller on its own loop, unless it was cancelled."""
         loop = future.get_loop()
         if loop is self._home:
             _unless_done(future, tell)
         else:
-            with contextlib.suppress(RuntimeError):  # that loop has been closed
+            with contextlib.suppress(RuntimeError):  # that loop is closed
                 loop.call_soon_threadsafe(_unless_done, future, tell)
 
     async def _run(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-            # A caller that has gone away before its turn is dropped.
+            # Drop callers that were cancelled before their turn.
             await self._write_batch([entry for entry in batch if not entry[1].cancelled()])
 
     async def _write_batch(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
@@ -84,7 +84,7 @@ class Coalescer(Generic[Item, Answer]):
             return
         try:
             answers = await self._write([item for item, _ in batch])
-        except Exception as error:  # noqa: BLE001 - it becomes the answer to its callers
+        except Exception as error:  # noqa: BLE001 - becomes the answer to the callers
             if len(batch) == 1 or isinstance(error, (StoreUnavailable, AccessChanged)):
                 for _, future in batch:
                     self._tell(future, partial(future.set_exception, error))

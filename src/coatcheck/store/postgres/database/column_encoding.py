@@ -1,15 +1,15 @@
-"""How many rows go into one statement: each column as one text, its values between separators.
+"""Encode many rows for one statement: each column as one text, with separators between values.
 
-The server takes it apart with `string_to_array(column, separator, nothing)`. The driver would also
-send an array a column, but it looks at every element several times in Python: for a job's 34 values
-that costs more than everything else a submit does.
+The server splits it with `string_to_array(column, separator, nothing)`. The driver could send an
+array for each column, but it inspects every element several times in Python. For the 34 values of a
+job that costs more than everything else in a submit.
 
-- The separator, and the mark that stands for NULL, occur in none of the values: that is counted,
-  and where they do occur, others are taken.
-- A column of nothing but NULLs is sent as NULL; `unnest` fills it up.
-- Where the statement can take it, a column whose values are all the same is sent once.
-- One row with an empty text would be an empty array to the server, so a separator is sent. It makes
-  a second row, of which the key is NULL: statements take rows that have a key.
+- Neither the separator nor the mark for NULL occurs in any value. The encoder counts occurrences to
+  check this; if one does occur, other marks are used.
+- A column of only NULLs is sent as NULL; `unnest` fills it up.
+- If the statement supports it, a column whose values are all equal is sent once.
+- For one row with an empty text, the server would see an empty array. So a separator is sent. This
+  makes a second row whose key is NULL; statements use only rows that have a key.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Column = Sequence[Any]
 
 
 def as_texts(columns: Sequence[Column], once: Collection[int] = ()) -> list[str | None]:
-    """Return the separator, the mark for NULL and a text for each column.
+    """Return the separator, the mark for NULL, and a text for each column.
 
-    `once` are the columns of which one value is enough where all are the same.
+    `once` are the columns for which one value is sent if all are equal.
     """
     columns = list(columns)
     for number in once:
@@ -44,12 +44,12 @@ def as_texts(columns: Sequence[Column], once: Collection[int] = ()) -> list[str 
 
 
 def in_columns(rows: Sequence[Sequence[Any]]) -> list[str | None]:
-    """Return the same for rows, of which there is at least one."""
+    """Return the same for rows, of which there must be at least one."""
     return as_texts(list(zip(*rows, strict=True)))
 
 
 def _joined(columns: Sequence[Column], separator: str, nothing: str) -> list[str | None] | None:
-    """Join each column; None when the separator or the mark is among the values."""
+    """Join each column. Returns None if the separator or the mark occurs in a value."""
     texts: list[str | None] = []
     for values in columns:
         missing = values.count(None)

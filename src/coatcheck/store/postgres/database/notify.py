@@ -1,8 +1,8 @@
 """Wake-ups between machines: NOTIFY after a commit, LISTEN on a dedicated connection.
 
 - A process publishes topics *after* its commit, on a connection of its own, all pending topics in
-  one NOTIFY. A NOTIFY inside each transaction would serialize the commits. It is not synced to
-  disk: a crash loses the listeners too.
+  one NOTIFY. A NOTIFY inside each transaction would serialize the commits. The NOTIFY is not synced
+  to disk: a crash loses the listeners too.
 - Reports of running jobs come in streams, and only watchers of a job need them. Other processes are
   notified of them at most every `REPORTS_S`.
 - Each process with subscribers listens on one direct connection (`COATCHECK_LISTEN` names it if the
@@ -31,13 +31,13 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
-# A connection that is cut without a word is noticed by asking it.
+# How often to query the listening connection, to detect one that was cut silently.
 CHECK_S = 15.0
 REPORTS_S = 0.05
 
 
 class Notifications:
-    """Sends wake-ups to the other processes, and hands those that come to this one's signals."""
+    """Sends wake-ups to other processes and sets this process's signals when one arrives."""
 
     def __init__(self, database: Database, sql: Statements, token: str, poll_s: float) -> None:
         self._database = database
@@ -51,9 +51,9 @@ class Notifications:
         self._listening: asyncio.Task[None] | None = None
         self._polling: asyncio.Task[None] | None = None
         self._is_listening = False
-        self._closed = False  # cancelling alone does not end a task that misses its cancellation
+        self._closed = False  # a task can miss its cancellation
         self._later: dict[Topic, asyncio.TimerHandle] = {}
-        self._told_of_reports: asyncio.TimerHandle | None = None  # a moment ago
+        self._told_of_reports: asyncio.TimerHandle | None = None  # set until the next may be sent
         self._has_more_reports = False
 
     def open(self, listen_dsn: str | None) -> None:
@@ -63,14 +63,14 @@ class Notifications:
         self._closed = False
 
     def subscribe(self, topic: Topic) -> LoopSignal:
-        """Make a signal that this and other processes' commits set."""
+        """Create a signal that commits of this process and of others set."""
         if self._listening is None:
             self._listening = asyncio.create_task(self._listen(), name="coatcheck-listen")
             self._polling = asyncio.create_task(self._poll(), name="coatcheck-poll")
         return self._hub.subscribe(topic)
 
     def publish(self, topics: set[Topic]) -> None:
-        """Wake everybody who waits for these topics, here and in the other processes."""
+        """Wake all waiters for these topics, in this process and in others."""
         if topics:
             self._hub.wake(topics)
             self._tell_others(self._without_held_back(topics))
@@ -97,7 +97,7 @@ class Notifications:
             self._tell_others(self._without_held_back({Topic.REPORTS}))
 
     def wake_at(self, topic: Topic, when: float) -> None:
-        """Wake this process's own waiters at a time of the monotonic clock, once for many calls."""
+        """Wake this process's own waiters at a monotonic time. Repeated calls wake them once."""
         if topic not in self._later:
             loop = asyncio.get_running_loop()
             wait = max(0.0, when - time.monotonic())
@@ -108,7 +108,7 @@ class Notifications:
         self._hub.wake([topic])
 
     async def close(self) -> None:
-        """Send what is unsent, then stop."""
+        """Send pending topics, then stop."""
         self._closed = True
         for timer in self._later.values():
             timer.cancel()
@@ -138,7 +138,7 @@ class Notifications:
                     repeatable=False,
                 )
             except CoatcheckError:
-                # Nobody is told; the polls of the others find what there is.
+                # No process is notified. The other processes find the work by polling.
                 log.warning("a wake-up could not be sent")
 
     async def _listen(self) -> None:
@@ -149,7 +149,7 @@ class Notifications:
                     pause = FIRST_PAUSE_S
             except CoatcheckError as error:
                 log.warning("cannot listen; polling", extra={"why": str(error)})
-            self._hub.wake(Topic)  # nobody knows what was missed
+            self._hub.wake(Topic)  # notifications may have been missed
             await asyncio.sleep(pause)
             pause = min(LONGEST_PAUSE_S, pause * 2)
 
@@ -160,7 +160,7 @@ class Notifications:
                 self._hub.wake(Topic)
 
     async def _listen_once(self, dsn: str) -> bool:
-        """Listen until the connection breaks; False where this address does not let us."""
+        """Listen until the connection breaks. Returns False if it goes through a pooler."""
         connection = await connect(dsn)
         broken = asyncio.Event()
         connection.add_termination_listener(lambda _connection: broken.set())
@@ -170,9 +170,9 @@ class Notifications:
                 return False
             await connection.add_listener(self._sql.channel, self._heard)
             self._is_listening = True
-            self._hub.wake(Topic)  # whatever was published before is found by looking
+            self._hub.wake(Topic)  # earlier notifications were missed
             while not broken.is_set() and not self._closed:
-                # Not wait_for: cancelled just when its wait is over, it would forget that it was.
+                # Not wait_for: cancelled just as its wait ends, it would lose the cancellation.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(CHECK_S):
                         await broken.wait()

@@ -1,15 +1,15 @@
-"""Connections to PostgreSQL: a pool, what its errors mean, and trying again.
+"""Connections to PostgreSQL: the pool, the translation of errors, and retries.
 
-Every operation that goes through `run` can be repeated without harm: submits and settles are
-recognised by their ids and fences. So an answer that never came (a connection that broke after
-COMMIT was sent) is simply asked for again. The one exception is the claim, which says so; a worker
-that lost the answer of a claim finds what it holds by asking (`held_by`).
+Every operation that goes through `run` can be repeated without harm: submits and settlements are
+recognized by their ids and fences. So if a response is lost (the connection broke after COMMIT was
+sent), the operation is simply repeated. The only exception is the claim, which is marked as not
+repeatable. A worker that lost the response of a claim reads the jobs it holds (`list_held_jobs`).
 
-A connection that has done its work well is kept at hand for the next operation, unless somebody
-waits for one: to give it back to the pool and get it again costs a third of a short statement.
+After a successful operation, a connection is kept for the next operation unless a caller waits for
+one. Releasing it to the pool and acquiring it again costs a third of a short statement.
 
-Behind a pooler in transaction mode nothing may be kept on a connection: no prepared statements, no
-LISTEN. A pooler is noticed by itself: it gives out backend numbers of its own making.
+Behind a pooler in transaction mode, a connection must hold no state: no prepared statements, no
+LISTEN. A pooler is detected automatically, because it reports backend numbers of its own.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ LONGEST_PAUSE_S = 5.0
 KEPT_AT_HAND = 2
 CONNECT_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 60.0
-# A process that is frozen in a transaction holds its rows locked, and whoever takes its jobs back
-# would wait for it. Between two statements the server ends such a transaction: ours never pause so
-# long. Within one, announced and not sent, the server waits, and no timeout of its counts: whoever
-# was held up as long as this ends it (`_END_STALLED`), and tries again. Behind a pooler the setting
-# is the pooler's (docs/how-to/postgresql.md).
+# A process that is frozen in a transaction keeps its rows locked and would block the process that
+# takes its jobs back. Between two statements the server ends such a transaction; our transactions
+# never pause that long. Within a statement that was announced but not sent, the server waits, and
+# none of its timeouts applies. A process that was blocked for this long terminates that backend
+# (`_END_STALLED`) and tries again. Behind a pooler, the pooler's own setting applies
+# (docs/how-to/postgresql.md).
 STALLED_MS = 5_000
-# By this name, unless the address gives another, ours are known among the server's connections.
+# Identifies our connections on the server, unless the DSN names another application.
 APPLICATION = "coatcheck"
 _END_STALLED = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -58,7 +59,7 @@ WHERE datname = current_database() AND usename = current_user
   AND query_start < clock_timestamp() - $1 * interval '1 millisecond'
 """
 
-# The server or the way to it is in trouble: it may work later, and nothing is wrong with us.
+# The server or the network has a problem. A later try may succeed.
 _TEMPORARY: tuple[type[BaseException], ...] = (
     OSError,
     TimeoutError,
@@ -76,8 +77,8 @@ _TEMPORARY: tuple[type[BaseException], ...] = (
     asyncpg.PostgresSystemError,
     asyncpg.ReadOnlySQLTransactionError,
 )
-# No try will mend these.
-# PostgreSQL keeps every character but one.
+# Retries do not help against the errors below.
+# PostgreSQL stores every character but NUL.
 _BAD_TEXT: tuple[type[BaseException], ...] = (
     asyncpg.CharacterNotInRepertoireError,
     asyncpg.UntranslatableCharacterError,
@@ -99,13 +100,13 @@ class Database:
         self._connections = connections
         self._pool: asyncpg.Pool
         self._at_hand: list[Any] = []
-        self._waiting = 0  # for a connection of the pool
+        self._waiting = 0  # callers that wait for a connection
         self.pooled = False
         self.stalled_ms = STALLED_MS
         self._closing = False
 
     async def open(self) -> None:
-        """Connect once, to see what is there, then make the pool."""
+        """Connect once to inspect the server, then create the pool."""
         self.pooled = await is_pooled(self._dsn)
         settings = {
             "idle_in_transaction_session_timeout": str(self.stalled_ms),
@@ -128,7 +129,7 @@ class Database:
             raise translate(error) from error
 
     async def close(self) -> None:
-        """Finish what is under way and close the connections."""
+        """Finish the operations in progress and close the connections."""
         self._closing = True
         try:
             while self._at_hand:
@@ -140,7 +141,7 @@ class Database:
     async def run(
         self, operation: Operation[T], *, transaction: bool = True, repeatable: bool = True
     ) -> T:
-        """Run an operation on a connection, in one transaction; try again where that may help."""
+        """Run an operation in one transaction, and retry it after temporary errors."""
         pause = FIRST_PAUSE_S
         for left in range(TRIES if repeatable else 1, 0, -1):
             try:
@@ -150,14 +151,14 @@ class Database:
                     await self._end_stalled()
                 if left == 1 or self._closing:
                     raise translate(error) from error
-                await asyncio.sleep(pause * random.uniform(1.0, 1.5))  # noqa: S311 - no secret
+                await asyncio.sleep(pause * random.uniform(1.0, 1.5))  # noqa: S311 - not a secret
                 pause = min(LONGEST_PAUSE_S, pause * 2)
             except asyncpg.PostgresError as error:
                 raise translate(error) from error
         raise AssertionError("unreachable")
 
     def execute(self, sql: str, *values: Any) -> Coroutine[Any, Any, str]:
-        """Run one statement, and return what the server says it did."""
+        """Run one statement and return its command tag."""
         return self.run(lambda db: db.execute(sql, *values), transaction=False)
 
     def fetch(self, sql: str, *values: Any) -> Coroutine[Any, Any, list[Any]]:
@@ -165,7 +166,7 @@ class Database:
         return self.run(lambda db: db.fetch(sql, *values), transaction=False)
 
     def fetchrow(self, sql: str, *values: Any) -> Coroutine[Any, Any, Any]:
-        """Read one row, None where there is none."""
+        """Read one row, or None."""
         return self.run(lambda db: db.fetchrow(sql, *values), transaction=False)
 
     async def _run_once(self, operation: Operation[T], transaction: bool) -> T:
@@ -173,7 +174,7 @@ class Database:
         try:
             answer = await _run_on(connection, operation, transaction)
         except BaseException:
-            await self._pool.release(connection)  # which looks what state it is in
+            await self._pool.release(connection)  # the pool checks its state
             raise
         if self._waiting or self._closing or len(self._at_hand) == KEPT_AT_HAND:
             await self._pool.release(connection)
@@ -184,7 +185,7 @@ class Database:
     async def _take(self) -> Any:
         while self._at_hand:
             connection = self._at_hand.pop()
-            # One that was cut here is the pool's again already, and no reason to spend a try.
+            # A connection that was cut is back in the pool already. This does not cost a try.
             with contextlib.suppress(asyncpg.InterfaceError):
                 if not connection.is_closed():
                     return connection
@@ -196,7 +197,7 @@ class Database:
             self._waiting -= 1
 
     async def _end_stalled(self) -> None:
-        """End what holds others up by its silence; that this fails is no news."""
+        """Terminate stalled backends. Best effort: errors are ignored."""
         with contextlib.suppress(*_TEMPORARY, asyncpg.PostgresError):
             await self._run_once(lambda db: db.execute(_END_STALLED, self.stalled_ms), False)
 
@@ -208,13 +209,13 @@ async def _run_on(connection: Any, operation: Operation[T], transaction: bool) -
         async with connection.transaction():
             return await operation(connection)
     except asyncpg.InternalClientError:
-        # The server has said goodbye on it, and the driver is lost between two states.
+        # The server has closed the connection, and the driver's state is inconsistent.
         connection.terminate()
         raise
     except TypeError as error:
         if not _raised_by_the_protocol(error):
             raise
-        # The same, noticed by the driver in the midst of an answer.
+        # The same, detected by the driver while reading a response.
         connection.terminate()
         raise asyncpg.InternalClientError("the driver got lost in an answer") from error
 
@@ -236,13 +237,13 @@ async def connect(dsn: str) -> asyncpg.Connection:
 
 
 async def goes_through_pooler(connection: Any) -> bool:
-    """Tell whether a pooler stands between a connection and the server."""
+    """Return whether a connection goes through a pooler."""
     told = await connection.fetchval("SELECT pg_backend_pid()")
     return bool(told != connection.get_server_pid())
 
 
 async def is_pooled(dsn: str) -> bool:
-    """Tell whether an address leads through a pooler."""
+    """Return whether an address leads through a pooler."""
     connection = await connect(dsn)
     try:
         return await goes_through_pooler(connection)
@@ -253,13 +254,13 @@ async def is_pooled(dsn: str) -> bool:
 
 
 def translate(error: BaseException) -> Exception:
-    """Turn an error of the driver into one of ours; the DSN is in none of them."""
+    """Translate an error of the driver into one of ours. No message contains the DSN."""
     if isinstance(error, _WRONG_SETTING):
         return ConfigurationError(f"PostgreSQL refused: {error}")
     if isinstance(error, _TEMPORARY):
         return StoreUnavailable(f"PostgreSQL cannot be used right now: {type(error).__name__}")
     if isinstance(error, asyncpg.UniqueViolationError):
-        return IdTaken("a public id is taken")  # the only key that callers choose
+        return IdTaken("a public id is taken")  # the only unique key that callers choose
     if isinstance(error, _BAD_TEXT):
         return InvalidInput("a text with a NUL character in it cannot be kept, or looked for")
     if isinstance(error, asyncpg.PostgresError):
@@ -270,4 +271,4 @@ def translate(error: BaseException) -> Exception:
 
 
 async def _nothing_to_reset(_connection: Any) -> None:
-    """Keep the pool from resetting connections: we leave nothing behind on them."""
+    """Do nothing instead of a reset: operations leave no state on connections."""

@@ -1,7 +1,7 @@
-"""Applying the migrations of this store, and refusing a schema that does not fit.
+"""Apply the migrations of the PostgreSQL store, and reject a schema of another release.
 
-The migrations can be applied by another role than the one that works with the tables
-(`coatcheck migrate` with its own DSN); a process that may not create anything only checks.
+The migrations can be applied by another role than the one that uses the tables (`coatcheck migrate`
+with its own DSN). A process that may not create anything only checks the schema.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _RECORD = 'INSERT INTO "{schema}".migrations (number, name) VALUES ($1, $2)'
 
 
 async def migrate(dsn: str, sql: Statements) -> list[Migration]:
-    """Apply what is missing, all in one transaction, one process at a time."""
+    """Apply missing migrations in one transaction, one process at a time."""
     connection = await connect(dsn)
     try:
         applied = await _applied_number(connection, sql.schema)
         if not pending(sql.migrations(), applied):
-            return []  # nothing to do: this role may then lack the right to create anything
+            return []  # up to date: this role may lack the right to create anything
         async with connection.transaction():
             await connection.execute(
                 "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"coatcheck {sql.schema}"
@@ -53,7 +53,7 @@ async def migrate(dsn: str, sql: Statements) -> list[Migration]:
 
 
 async def check_schema(database: Database, sql: Statements) -> None:
-    """Raise unless the schema is the one this release knows."""
+    """Raise an error unless the schema is that of this release."""
     applied = await database.run(
         lambda connection: _applied_number(connection, sql.schema), transaction=False
     )
@@ -65,7 +65,7 @@ async def check_schema(database: Database, sql: Statements) -> None:
 
 
 async def _prepare(connection: asyncpg.Connection, schema: str) -> None:
-    # Only what is missing: a role that owns its schema may not be allowed to create one.
+    # Create only a missing schema: a role that owns its schema may lack the right to create one.
     if not await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", f'"{schema}"'):
         await connection.execute(f'CREATE SCHEMA "{schema}"')
     await connection.execute(_CREATE.format(schema=schema))

@@ -1,4 +1,4 @@
-"""The named statements of this store, for the schema it lives in."""
+"""The named statements of the PostgreSQL store, for one schema."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from coatcheck.store.shared.migrations import Migration, load_migrations
 from coatcheck.store.shared.queries import Queries
 
 _FOLDER = files("coatcheck.store.postgres")
-# The files name the schema and the channel so.
+# The name of the schema and the channel in the SQL files.
 _WRITTEN = "coatcheck"
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 class Statements(Queries):
-    """The queries, with the name of the schema put in. The channel has the schema's name."""
+    """The queries for one schema. The notification channel has the schema's name."""
 
     def __init__(self, schema: str) -> None:
         check_schema_name(schema)
@@ -38,7 +38,7 @@ class Statements(Queries):
         self.succeed_as_claimed = self._telling("succeed_as_claimed")
 
     def _telling(self, name: str) -> str:
-        """Return a statement that writes transitions, with the webhooks that tell of them."""
+        """Return a statement that writes transitions, completed with their webhook deliveries."""
         statement: str = getattr(self, name)
         return statement.replace("/* called */", self.called)
 
@@ -51,7 +51,7 @@ class Statements(Queries):
 
 
 def check_schema_name(schema: str) -> None:
-    """Raise unless a schema's name can be put into SQL as it is."""
+    """Raise ConfigurationError unless a schema's name can be used in SQL without quoting."""
     if not _PLAIN.fullmatch(schema):
         raise ConfigurationError(
             f"{schema!r} cannot name a schema: use lower-case letters, digits and _"
@@ -59,5 +59,5 @@ def check_schema_name(schema: str) -> None:
 
 
 def for_schema(text: str, schema: str) -> str:
-    """Put a schema's name where the files say `coatcheck`."""
+    """Replace `coatcheck` in SQL text with the schema's name."""
     return text.replace(f"{_WRITTEN}.", f'"{schema}".').replace(f"'{_WRITTEN}'", f"'{schema}'")

@@ -30,7 +30,7 @@ class WorkNotifier:
         self._notifications = notifications
 
     def forget_lanes(self) -> None:
-        """Discard the cached lanes: the next claim looks everywhere."""
+        """Discard the cached lanes: the next claim searches everywhere."""
         self._claimer.lanes.forget()
 
     def jobs_submitted(self, jobs: Sequence[JobInsert]) -> None:
@@ -67,7 +67,7 @@ class AfterCommit:
         self._work = work
 
     async def follow(self, after: SettleEffects, now: int) -> None:
-        """Do all that follows. What fails is left to the sweep."""
+        """Run the effects. If the store is unavailable, they are left to the sweep."""
         if not after:
             return
         if after.deliveries:
@@ -83,11 +83,11 @@ class AfterCommit:
             log.warning("waking jobs is left to the sweep", extra={"why": str(error)})
 
     async def look_again(self, keys: Sequence[Key], now: int) -> None:
-        """Wake those of waiting jobs for which all is there."""
+        """Wake waiting jobs whose events have all arrived."""
         await self._wake(waiters.look_again, keys, now)
 
     async def cascade(self, key: Key, now: int) -> bool:
-        """Cancel some children of a cancelled job; return whether there may be more of them."""
+        """Cancel some children of a cancelled job. Returns whether there may be more."""
         more, after = await self._database.run(lambda db: waiters.cascade(db, self._sql, key, now))
         if after.ended:
             await self._wake(waiters.wake_those_who_wait_for, after.ended, now)

@@ -1,4 +1,4 @@
-"""Which blobs there are and whose they are, as a part of the transactions that name them."""
+"""Ownership of blobs, as part of the transactions that refer to them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from coatcheck.store.postgres.database.statements import Statements
 
 
 async def adopt(db: Any, sql: Statements, blobs: Sequence[BlobName]) -> None:
-    """Keep blobs for as long as their job, from the commit of this transaction on."""
+    """Keep blobs as long as their job, from the commit of this transaction on."""
     if not blobs:
         return
-    # In one order, as everywhere, so that two that share some never wait in a circle.
+    # Lock in the same order everywhere, so that transactions that share blobs cannot deadlock.
     named = sorted(set(blobs))
     kept = await db.execute(sql.adopt_blobs, *map(list, zip(*named, strict=True)))
     if kept != f"UPDATE {len(named)}":
@@ -27,7 +27,7 @@ async def adopt(db: Any, sql: Statements, blobs: Sequence[BlobName]) -> None:
 async def keep_artifact(
     db: Any, sql: Statements, tenant: str, job_id: str, new: Artifact, content: str | None
 ) -> None:
-    """Name a file of a job that is locked, in place of the one that had the name."""
+    """Record an artifact of a locked job in place of the one with its name."""
     if new.row is None:
         await adopt(db, sql, [BlobName(tenant, job_id, new.key)])
     replaced = await db.fetchval(sql.artifact_key, tenant, job_id, new.name)
@@ -42,7 +42,7 @@ async def keep_artifact(
 async def take_copies(
     db: Any, sql: Statements, source: str, job: JobInsert, copies: Mapping[str, str]
 ) -> None:
-    """Let a fork name its own copies where it names blobs of the job it was made from."""
+    """Replace references of a fork to its source's blobs with references to its own copies."""
     key = (job.tenant, job.id)
     if copies:
         pairs = (list(copies), list(copies.values()))
@@ -54,7 +54,7 @@ async def take_copies(
 
 
 async def put_upload(db: Any, sql: Statements, tenant: str, upload: StoredUpload) -> None:
-    """Make a file known that no job has taken over."""
+    """Record an upload that no job has taken over."""
     held = await db.execute(sql.hold_blob, tenant, NOBODY, upload.key, upload.expires_at)
     if held != "UPDATE 1":
         raise BlobGone(f"blob {upload.key} was removed before anybody named it")
@@ -62,7 +62,7 @@ async def put_upload(db: Any, sql: Statements, tenant: str, upload: StoredUpload
 
 
 async def adopt_uploads(db: Any, sql: Statements, new: Sequence[JobInsert]) -> None:
-    """Make the files that jobs name their own."""
+    """Assign the uploads that jobs name to those jobs."""
     named = sorted((job.tenant, job.id, upload) for job in new for upload in job.uploads)
     if not named:
         return
@@ -77,9 +77,9 @@ async def adopt_uploads(db: Any, sql: Statements, new: Sequence[JobInsert]) -> N
 
 
 async def delete_upload(db: Any, sql: Statements, tenant: str, upload_id: str) -> bool:
-    """Give a file up that no job has taken over."""
+    """Delete an upload that no job has taken over."""
     upload = await db.fetchrow(sql.upload, tenant, NOBODY, upload_id)
-    # The blob before its upload, as who takes them over does, so that they never wait in a circle.
+    # Lock the blob before its upload, in the order of `adopt_uploads`, to avoid deadlocks.
     if (
         upload is None
         or await db.execute(sql.doom_blob, tenant, NOBODY, upload["key"]) != "UPDATE 1"
@@ -90,8 +90,8 @@ async def delete_upload(db: Any, sql: Statements, tenant: str, upload_id: str) -
 
 
 async def remove(db: Any, sql: Statements, keys: Sequence[Any]) -> tuple[int, int, int]:
-    """Let go of what deleted jobs have kept; return how many files they left behind and were
-    given, and how many blobs that was.
+    """Release the files and blobs of deleted jobs. Returns the number of artifacts, of uploads and
+    of blobs.
     """
     removed = [
         await db.execute(statement, *keys)

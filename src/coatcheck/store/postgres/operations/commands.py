@@ -21,7 +21,7 @@ from coatcheck.store.postgres.operations.jobs import Key
 async def send(
     db: Any, sql: Statements, job: Key, name: str, data: str, now: int, key: str | None, most: int
 ) -> None:
-    """Keep an event for a job, and wake the job if it waits for it."""
+    """Store an event for a job, and wake the job if it waits for it."""
     found = await job_operations.lock(db, sql, [job])
     if job not in found:
         raise Gone(f"job {job[1]} is gone: somebody has deleted it")
@@ -43,7 +43,7 @@ async def send(
 
 
 async def resume(db: Any, sql: Statements, job: Key, now: int) -> Any:
-    """Queue a job again that failed or was cancelled, and return its row; None when it is gone."""
+    """Queue a failed or cancelled job again and return its row, or None if it is gone."""
     moved, _ = await job_operations.move(db, sql, [job], rules.resumed, now)
     if moved:
         if await db.fetchval(sql.input_of, *job) == "":
@@ -62,10 +62,10 @@ async def fork(
     now: int,
     copies: Mapping[str, str],
 ) -> None:
-    """Insert a job that begins with steps of another; the same id again is left as it is."""
+    """Insert a job with steps of another. A job with the same id is left unchanged."""
     key = (job.tenant, job.id)
     if key not in await job_operations.lock(db, sql, [key]):
-        # Its steps and the events they took are read one after the other: both, or neither.
+        # Lock the source: its steps and the events they consumed are read one after the other.
         await db.execute(sql.hold, job.tenant, source)
         await job_operations.submit(db, sql, [job], now, in_transaction=True, fence=1)
         await db.execute(sql.copy_steps, job.id, job.tenant, source, before)
@@ -74,7 +74,7 @@ async def fork(
 
 
 async def delete(db: Any, sql: Statements, job: Job, now: int) -> DeletedJob:
-    """Remove a job that has ended."""
+    """Delete a finished job."""
     row = await db.fetchrow(sql.lock_for_removal, job.tenant, job.id)
     if row is None:
         raise Gone(f"job {job.id} is gone: somebody else has deleted it")

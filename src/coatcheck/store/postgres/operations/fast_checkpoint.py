@@ -1,9 +1,9 @@
-"""Writing steps down in one round trip, for jobs that stand as this store left them.
+"""Record steps in one round trip, for jobs that are unchanged since this store last wrote them.
 
-A handler waits for every step it takes to be written, so the way there and back is most of what a
-step costs. As with settling (see `claiming.py`), what the store remembers of the jobs it handed out
-is enough to write if it is still so; where one of a batch stands otherwise, nothing is written and
-all of it goes the careful way.
+A handler waits until each of its steps is written, so the round trip is most of the cost of a step.
+As with settling (see `fast_claim.py`), the store remembers the status of the jobs it handed out,
+and writes only if the rows are still the same. If one job of a batch has changed, nothing is
+written, and the whole batch takes the careful path.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Said = Sequence[tuple[Lease, Report]]
 
 
 def lay_out_step(handed: ClaimedRows, said: Said) -> list[Any] | None:
-    """Lay out what `record_one_as_claimed` takes; None where it is not one step of one job."""
+    """Return the values for `record_one_as_claimed`, or None unless it is one step of one job."""
     if len(said) != 1 or len(said[0][1].steps) != 1:
         return None
     lease, report = said[0]
@@ -39,8 +39,8 @@ def lay_out_step(handed: ClaimedRows, said: Said) -> list[Any] | None:
 
 
 def lay_out_steps(handed: ClaimedRows, said: Said) -> list[Any] | None:
-    """Lay out what `record_as_claimed` takes; None where something else than steps was said, or of
-    a job that is not remembered.
+    """Return the values for `record_as_claimed`, or None if a report has anything but steps or its
+    job is not remembered.
     """
     jobs: dict[tuple[str, str], tuple[Any, ...]] = {}
     steps: dict[tuple[str, str, int], tuple[Any, ...]] = {}
@@ -64,7 +64,7 @@ def lay_out_steps(handed: ClaimedRows, said: Said) -> list[Any] | None:
 async def record_one_as_claimed(
     db: Any, sql: Statements, laid_out: list[Any], said: Said, now: int
 ) -> dict[Lease, int] | None:
-    """Do what `record_as_claimed` does, for one step of one job."""
+    """Record one step of one job; see `record_as_claimed`."""
     written = await db.fetchval(sql.record_one_as_claimed, *laid_out, now)
     return None if written is None else {said[0][0]: 1}
 
@@ -72,8 +72,8 @@ async def record_one_as_claimed(
 async def record_as_claimed(
     db: Any, sql: Statements, laid_out: list[Any], said: Said, now: int
 ) -> dict[Lease, int] | None:
-    """Write steps of jobs that stand as they were left, and return how many entries were added to
-    the log of each; None when not all of them do.
+    """Record steps of unchanged jobs. Returns the number of events added to each, or None if any
+    job has changed.
     """
     rows = await db.fetch(sql.record_as_claimed, *laid_out, now)
     added = {(row[0], row[1]): row[2] for row in rows}

@@ -17,7 +17,7 @@ from coatcheck.store.postgres.operations import jobs as job_operations
 
 
 class KeyedSubmission(NamedTuple):
-    """Jobs to be submitted under a key."""
+    """Jobs to submit under an idempotency key."""
 
     new: Sequence[JobInsert]
     now: int
@@ -26,15 +26,16 @@ class KeyedSubmission(NamedTuple):
 
     @property
     def name(self) -> tuple[str, str]:
-        """What the key is stored under."""
+        """The tenant and key under which the row is stored."""
         return self.new[0].tenant, self.once.key
 
 
 async def submit_once(
     db: Any, sql: Statements, batch: Sequence[KeyedSubmission], now: int
 ) -> list[ExistingSubmission | None]:
-    """Insert the jobs of those that get their key; say of the others who holds it."""
-    # One row a key: within the batch the first one asks for it, and the others hear what it heard.
+    """Insert the jobs whose key is free; return the earlier submission for the others."""
+    # One row for each key: within the batch the first item reserves it, and the others share the
+    # answer.
     asked: dict[tuple[str, str], KeyedSubmission] = {}
     for item in batch:
         asked.setdefault(item.name, item)

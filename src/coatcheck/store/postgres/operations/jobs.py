@@ -46,7 +46,7 @@ from coatcheck.store.shared.rows import (
 Rule = Callable[[JobStatus, Terms, int], Transition | None]
 
 STALE_WRITES = "stale_writes"
-# Columns that are never NULL and name no job: where all values are the same, one is sent.
+# The other columns are never NULL. Except for tenant and id, equal values are sent once.
 _NULLABLE = {"public_id", "limit_key", "correlation_id", "traceparent", "deadline_at", "phase"}
 _NULLABLE |= {
     "forked_from",
@@ -68,7 +68,7 @@ Key = tuple[str, str]
 
 
 class SettleEffects:
-    """What is to be done once transitions are committed."""
+    """The effects to run once transitions are committed."""
 
     def __init__(self) -> None:
         self.ended: list[Key] = []  # jobs that were spawned by others
@@ -90,7 +90,7 @@ class LockedJob(NamedTuple):
 
 
 def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
-    """Turn rows into one array a column, which is how many rows go into one statement."""
+    """Turn rows into one array for each column, as the statements take them."""
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * width
 
 
@@ -104,21 +104,22 @@ async def submit(
     fence: int = 0,
     epoch: int | None = None,
 ) -> int:
-    """Insert jobs, and return how many were new; ids that are there already are left as they are.
-    Those that `brings_more` names must be in a transaction. Raises AccessChanged for an epoch that
-    has passed.
+    """Insert jobs and return how many were new. Existing ids are left unchanged.
+
+    Jobs for which `brings_more` is true need a transaction. Raises AccessChanged if the epoch is no
+    longer current.
     """
     if not new:
         return 0
-    # The first of those with one id, as if they had come one after another.
+    # Of several jobs with one id, the first counts, as if they had been submitted one by one.
     rows = {(job.tenant, job.id): job for job in reversed(new)}
     values = [*new_job_columns(list(reversed(rows.values())), now, fence), epoch]
     guarded = sql.submit.replace("/* already there */", "ON CONFLICT (tenant, id) DO NOTHING")
-    if in_transaction:  # which an error would end
+    if in_transaction:  # an error would abort it
         written = await db.execute(guarded, *values)
         await access.check_epoch(db, sql, epoch, written)
         if written == access.NOTHING_WRITTEN:
-            return 0  # what they bring along came with them; they may have let go of it by now
+            return 0  # inserted before, with their blobs, which may be released by now
         await blobs.adopt(db, sql, blobs_of(new))
         await blobs.adopt_uploads(db, sql, new)
         limited = [(job.tenant, job.id, job.input_until) for job in new if has_limit(job)]
@@ -129,7 +130,7 @@ async def submit(
     try:
         written = await db.execute(sql.submit, *values)
     except asyncpg.UniqueViolationError:
-        # Rare, and dear to guard against: see which ids are there, and leave those alone.
+        # Rare, and expensive to prevent: check which ids exist and skip those.
         written = await db.execute(guarded, *values)
     await access.check_epoch(db, sql, epoch, written)
     return _count(written)
@@ -142,12 +143,12 @@ def _count(written: str) -> int:
 async def submit_finished(
     db: Any, sql: Statements, job: JobInsert, ended: FinishedJob, now: int, epoch: int | None
 ) -> tuple[set[Topic], SettleEffects]:
-    """Insert a job that has ended; an id that is there already is left as it is."""
+    """Insert a job in its terminal state. An existing id is left unchanged."""
     key, handed_in = (job.tenant, job.id), job.created_at
     if not await submit(db, sql, [job], handed_in, in_transaction=True, epoch=epoch):
-        # An earlier try may have written it, and told nobody.
+        # An earlier try may have written it without a notification.
         return {Topic.CHANGES, Topic.WEBHOOKS}, SettleEffects()
-    # Nobody else sees the job yet: it stands as it was written, and there is nothing to lock.
+    # No other transaction sees the job yet, so it is as written, and there is nothing to lock.
     new = LockedJob(rules.created(job.run_at, handed_in).status, job.terms, job.kind)
     taken = rules.claimed(new.status, NO_WORKER, ended.began_at)
     claimed = await write(db, sql, {key: new}, {key: taken}, ended.began_at)
@@ -155,30 +156,30 @@ async def submit_finished(
     settlement = Settlement(Lease(*key, taken.status.fence), ended.outcome, ended.report)
     _, topics, after = await settle(db, sql, [settlement], now, {key: running})
     after.deliveries += claimed.deliveries
-    # In one order, so that nobody waits in a circle.
+    # Write in a fixed order to avoid deadlocks.
     for record in sorted(ended.records, key=lambda each: (each.tenant, each.collection, each.key)):
         await records.put(db, sql, record)
     return topics, after
 
 
 def has_limit(job: JobInsert) -> bool:
-    """Tell whether a job's input is not kept as long as the job."""
+    """Return whether a job's input is deleted before the job."""
     return job.input_until is not None
 
 
 def brings_more(job: JobInsert) -> bool:
-    """Tell whether one statement is not enough to insert a job."""
+    """Return whether inserting a job takes more than one statement."""
     return is_reference(job.input) or bool(job.uploads) or has_limit(job) or job.webhook is not None
 
 
 def blobs_of(new: Sequence[JobInsert]) -> list[BlobName]:
-    """Return the blobs that hold the inputs of jobs."""
+    """Return the blobs that hold the inputs of new jobs."""
     return blobs_in((job.tenant, job.id, job.input) for job in new)
 
 
 def new_job_columns(new: Sequence[JobInsert], now: int, fence: int = 0) -> list[Any]:
-    """Lay new jobs out as `submit` takes them."""
-    # Most jobs of a batch are due at one time, and all that are begin in the same way.
+    """Return new jobs as the columns of `submit`."""
+    # Most jobs of a batch have the same due time, and all of those have the same initial status.
     begun = {
         run_at: rules.created(run_at, now).status._replace(fence=fence)
         for run_at in {job.run_at for job in new}
@@ -194,8 +195,9 @@ async def settle(
     now: int,
     found: dict[Key, LockedJob] | None = None,
 ) -> tuple[list[bool], set[Topic], SettleEffects]:
-    """End attempts, each if its lease is still the newest. `found` are their jobs where the caller
-    has them already, and nobody else can.
+    """Settle attempts, each only if its lease is current.
+
+    `found` are the jobs if the caller has them and no other transaction can see them.
     """
     if found is None:
         found = await lock(db, sql, [key_of(item.lease) for item in settlements])
@@ -226,7 +228,7 @@ async def settle(
     if waits:
         await db.execute(sql.insert_waits, *columns(waits, 4))
     await count_stale(db, sql, len(settlements) - len(fresh))
-    # What an earlier try of ours has settled was perhaps never told to anybody: then tell it all.
+    # An earlier try may have settled a job without a notification: then notify of everything.
     again = len(fresh) > len(changes)
     topics = {Topic.CHANGES} if changes else set()
     states = {change.status.state for change in changes.values()}
@@ -244,8 +246,8 @@ def _holds(found: Mapping[Key, LockedJob], lease: Lease) -> bool:
 async def report(
     db: Any, sql: Statements, reports: Sequence[tuple[Lease, Report]], now: int
 ) -> tuple[list[bool], dict[Lease, int], bool]:
-    """Write what running jobs say. Return whether that could be done, how many entries were added
-    to the log of each, and whether webhooks are to be delivered for it.
+    """Write reports of running jobs. Returns whether each lease was current, the number of events
+    added to each job, and whether there are webhook deliveries.
     """
     found = await lock(db, sql, [key_of(lease) for lease, _ in reports])
     answers = [
@@ -263,7 +265,7 @@ async def report(
 async def keep_artifact(
     db: Any, sql: Statements, lease: Lease, artifact: Artifact, content: str | None
 ) -> bool:
-    """Name a file of a running job."""
+    """Record an artifact of a running job."""
     key = key_of(lease)
     job = (await lock(db, sql, [key])).get(key)
     if job is None or job.status.fence != lease.fence or job.status.state is not State.RUNNING:
@@ -280,7 +282,7 @@ async def move(
     rule: Rule,
     now: int,
 ) -> tuple[int, SettleEffects]:
-    """Apply a rule that needs no lease (cancel, lost, expired) to jobs; return how many moved."""
+    """Apply a rule that needs no lease (cancel, lost, expired). Returns how many jobs changed."""
     found = await lock(db, sql, keys)
     changes = {key: rule(job.status, job.terms, now) for key, job in found.items()}
     moved = {key: change for key, change in changes.items() if change is not None}
@@ -288,7 +290,7 @@ async def move(
 
 
 async def lock(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, LockedJob]:
-    """Lock jobs in the order of their keys and read where they stand."""
+    """Lock jobs in the order of their keys and read their status."""
     rows = await db.fetch(sql.lock_standings, *columns(sorted(set(keys)), 2))
     split = 2 + STATUS_FIELDS
     return {
@@ -305,8 +307,8 @@ async def write(
     now: int,
     results: Mapping[Key, str] = MappingProxyType({}),
 ) -> SettleEffects:
-    """Write transitions: rows, events, webhooks, results, usage. Every transition of a job comes
-    through here, but for claims and what is settled as it was claimed (claiming.py).
+    """Write transitions: rows, events, webhook deliveries, results, usage. Every transition uses
+    this function, except claims and the fast path of settlements (fast_claim.py).
     """
     after = SettleEffects()
     if not changes:
@@ -347,8 +349,8 @@ async def write_reports(
     found: dict[Key, LockedJob],
     now: int,
 ) -> bool:
-    """Write what running jobs said: log entries, steps, children, and the last progress and phase
-    of each. `found` is brought up to date. Return whether webhooks are to be delivered for it.
+    """Write reports of running jobs: events, steps, children, and the last progress and phase of
+    each. Updates `found`. Returns whether there are webhook deliveries.
     """
     if not said:
         return False
@@ -399,11 +401,11 @@ async def write_reports(
 
 
 async def count_stale(db: Any, sql: Statements, stale: int) -> None:
-    """Count writes that came too late."""
+    """Count writes with a stale lease."""
     if stale:
         await db.execute(sql.count_up, [STALE_WRITES], [stale])
 
 
 def key_of(lease: Lease) -> Key:
-    """Return what names a lease's job."""
+    """Return the key of a lease's job."""
     return lease.tenant, lease.job_id

@@ -29,7 +29,7 @@ CASCADE_AT_ONCE = 200
 
 
 async def wake_those_who_wait_for(db: Any, sql: Statements, ended: Sequence[Key], now: int) -> bool:
-    """Wake the jobs that wait for these and nothing else; return whether there were any."""
+    """Wake jobs for which these were the last missing events. Returns whether any was woken."""
     came = columns([(tenant, child_finished(job_id)) for tenant, job_id in ended], 2)
     waiters = [(row[0], row[1]) for row in await db.fetch(sql.waiters, *came)]
     if not waiters:
@@ -38,7 +38,7 @@ async def wake_those_who_wait_for(db: Any, sql: Statements, ended: Sequence[Key]
 
 
 async def look_again(db: Any, sql: Statements, keys: Sequence[Key], now: int) -> bool:
-    """Wake those of these waiting jobs for which all of a group is there."""
+    """Wake waiting jobs for which every event of a group has arrived."""
     return await _wake(db, sql, keys, now, sql.delete_waits_that_are_over)
 
 
@@ -62,7 +62,7 @@ async def _wake(
 
 
 async def wake_due(db: Any, sql: Statements, now: int, limit: int) -> int:
-    """Wake jobs whose time has come; return how many webhooks tell of it."""
+    """Wake jobs whose wait is over by the clock. Returns the number of webhook deliveries."""
     async with db.transaction():
         due = [(row[0], row[1]) for row in await db.fetch(sql.waiting_due, now, limit)]
         if due:
@@ -77,11 +77,11 @@ async def wake_due(db: Any, sql: Statements, now: int, limit: int) -> int:
 
 
 async def cascade(db: Any, sql: Statements, job: Key, now: int) -> tuple[bool, SettleEffects]:
-    """Cancel some children of a cancelled job; return whether there may be more of them."""
+    """Cancel some children of a cancelled job. Returns whether there may be more."""
     found = await lock(db, sql, [job])
     rows = await db.fetch(sql.children_to_cancel, *job, CASCADE_AT_ONCE)
     if job in found and found[job].status.state is not State.CANCELLED:
-        rows = []  # it was resumed
+        rows = []  # the parent was resumed
     _, after = await move(db, sql, [(row[0], row[1]) for row in rows], rules.request_cancel, now)
     if len(rows) < CASCADE_AT_ONCE:
         await db.execute(sql.delete_cascades, [job[0]], [job[1]])

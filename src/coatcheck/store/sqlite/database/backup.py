@@ -1,12 +1,12 @@
-"""A copy of a database that is in use, as it stood at one moment.
+"""Back up a database that is in use, as of one moment.
 
-The source is read in a transaction of its own from the first page to the last: what others commit
-meanwhile is not in the copy, and nobody waits for it. The copy grows under a name of its own beside
-the destination and gets its real one when it is complete and on the disk. So a destination is
-either not there or a whole backup, and one that exists is never written to.
+The source is read in one read transaction from the first page to the last. Commits made meanwhile
+are not in the copy, and no writer is blocked. The copy is written under a temporary name beside the
+destination and linked to its real name once it is complete and synced. So the destination is either
+absent or a complete backup, and an existing destination is never written to.
 
-Workers of the source are in the copy too, but not their life signs: whoever opens it finds them
-dead at the first sweep, and their jobs go back to the queue.
+The copy contains the workers of the source but not their liveness locks. The first sweep on the
+copy finds these workers dead and returns their jobs to the queue.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from coatcheck.store.sqlite.database.connection import connect, translate
 
 PAGES_A_STEP = 2_000
 
-# Pages copied, pages in all.
+# Arguments: pages copied, total pages.
 Progress = Callable[[int, int], None]
 
 
 def back_up(database: Path, destination: Path, progress: Progress = lambda *_: None) -> int:
-    """Copy a database that may be in use; return the size of the copy in bytes."""
+    """Copy a database that may be in use; return its size in bytes."""
     if not database.is_file():
         raise ConfigurationError(f"there is no database at {database}; name it with --database")
     if destination.exists():
@@ -39,7 +39,7 @@ def back_up(database: Path, destination: Path, progress: Progress = lambda *_: N
         try:
             _copy(database, partial, progress)
             _sync(partial)
-            os.link(partial, destination)  # fails if somebody made it meanwhile
+            os.link(partial, destination)  # fails if the destination exists by now
             size = partial.stat().st_size
         finally:
             partial.unlink()
@@ -59,7 +59,7 @@ def _copy(database: Path, partial: Path, progress: Progress) -> None:
         closing(apsw.Connection(str(partial))) as copy,
     ):
         source.execute("BEGIN")
-        source.execute("SELECT count(*) FROM sqlite_schema").get  # noqa: B018 - this is the moment
+        source.execute("SELECT count(*) FROM sqlite_schema").get  # noqa: B018 - starts the transaction
         with copy.backup("main", source, "main") as backup:
             while not backup.done:
                 backup.step(PAGES_A_STEP)

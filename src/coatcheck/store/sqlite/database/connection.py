@@ -1,4 +1,4 @@
-"""Opening connections, and translating what SQLite says."""
+"""SQLite connections, and the translation of SQLite's errors."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import apsw
 from coatcheck.errors import CoatcheckError, StoreError, StoreUnavailable
 from coatcheck.private_files import create_private
 
-# A foreign tool may hold the file's own lock; ours never do while they wait for each other.
+# Another tool may hold SQLite's own lock on the file. Our processes wait for write.lock instead.
 BUSY_TIMEOUT_MS = 10_000
 CACHE_KIB = 64 * 1024
 
 
 def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
-    """Open the database; every commit is on the disk before it returns (WAL, synchronous=FULL)."""
+    """Open the database. A commit is on disk before it returns (WAL, synchronous=FULL)."""
     if not read_only:
-        with contextlib.suppress(OSError):  # SQLite says what is wrong
-            create_private(path)  # the log takes over the mode of its file
+        with contextlib.suppress(OSError):  # SQLite reports the error
+            create_private(path)  # the write-ahead log inherits its mode
     flags = apsw.SQLITE_OPEN_READWRITE | (0 if read_only else apsw.SQLITE_OPEN_CREATE)
     connection = apsw.Connection(str(path), flags=flags, statementcachesize=200)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     if not read_only:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        # What is deleted is overwritten: see store/sqlite/maintenance.py.
+        # Overwrite deleted rows: see store/sqlite/maintenance.py.
         connection.execute("PRAGMA secure_delete = ON")
-        # The writer checkpoints between batches, when nobody waits for it.
+        # The writer checkpoints between transactions, when no caller waits.
         connection.execute("PRAGMA wal_autocheckpoint = 0")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     connection.execute("PRAGMA temp_store = MEMORY")
@@ -52,7 +52,7 @@ _TEMPORARY: tuple[type[apsw.Error], ...] = (
 
 
 def translate(error: Exception) -> Exception:
-    """Turn an error of SQLite into one of ours; other exceptions stay what they are."""
+    """Translate an error of SQLite into one of ours; return other exceptions unchanged."""
     if isinstance(error, apsw.FullError):
         return StoreUnavailable("the disk of the database is full; nothing was changed")
     if isinstance(error, _TEMPORARY):
@@ -63,5 +63,5 @@ def translate(error: Exception) -> Exception:
 
 
 def is_ours(error: Exception) -> bool:
-    """Tell an answer the operation gave on purpose from a fault of the database."""
+    """Return whether an operation raised this error on purpose, rather than SQLite."""
     return isinstance(error, CoatcheckError)

@@ -1,9 +1,9 @@
-"""The decision whether a loop may commit inline: as long as such commits are quick.
+"""The policy for inline commits: a loop may commit as long as such commits are quick.
 
-On a slow disk the loop would wait for it. On a busy machine a thread that does everything has used
-up its time slice when its sync is done, and waits for others. Both show in the duration of a
-transaction. After a slow one the thread commits for a while, at first briefly, then longer while
-each attempt is slow.
+On a slow disk, the loop would block on the sync. On a busy machine, a thread that does all the work
+has used up its time slice when its sync is done, and waits to be scheduled again. Both show in the
+duration of a transaction. After a slow transaction, the writer's thread commits for a while:
+briefly at first, then longer while each further attempt is slow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.01, 1.0
 
 
 class InlineCommitPolicy:
-    """Whether the next transaction may run on a loop, by the duration of earlier ones."""
+    """A decision, from earlier durations, whether a loop may run the next transaction."""
 
     def __init__(self) -> None:
         self._again_at = 0.0

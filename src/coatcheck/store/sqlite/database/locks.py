@@ -21,7 +21,7 @@ from pathlib import Path
 
 from coatcheck.errors import ConfigurationError, Conflict
 
-# How the kernel writes a space, a tab, a newline and a backslash in a mount point.
+# The kernel's escapes for a space, a tab, a newline and a backslash in a mount point.
 _ESCAPED = re.compile(r"\\(040|011|012|134)")
 
 NETWORK_FILESYSTEMS = frozenset(

@@ -1,4 +1,4 @@
-"""Applying the migrations of this store."""
+"""Apply the migrations of the SQLite store."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ MIGRATIONS = load_migrations(files("coatcheck.store.sqlite") / "migrations")
 
 
 def applied_number(connection: apsw.Connection) -> int:
-    """Return the number of the last migration a database has had."""
+    """Return the number of the last migration applied to a database."""
     return int(connection.execute("PRAGMA user_version").get)
 
 
 def migrate(
     connection: apsw.Connection, migrations: list[Migration] | None = None
 ) -> list[Migration]:
-    """Apply what is missing, each migration in one transaction; the caller holds the write lock."""
+    """Apply missing migrations, one transaction each. The caller holds the write lock."""
     known = MIGRATIONS if migrations is None else migrations
     missing = pending(known, applied_number(connection))
     for migration in missing:
         with connection:
             connection.execute(migration.sql)
-            # The number is a part of the file's header, written by the same transaction.
+            # The number is in the file's header and is written by the same transaction.
             connection.execute(f"PRAGMA user_version = {migration.number}")
     return missing
 
 
 def migrate_file(path: Path, run_folder: Path) -> list[Migration]:
-    """Make a file and its folders where they are missing, and apply what it has not had yet, under
-    the write lock.
+    """Create a file and its folders if missing, and apply missing migrations under the write
+    lock.
     """
     try:
         make_private_directory(path.parent)

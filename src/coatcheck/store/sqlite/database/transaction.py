@@ -1,4 +1,4 @@
-"""The values that the writer works with: operations, their transaction, and their queue entry."""
+"""The types that the writer works with: transactions, queued operations, and their urgency."""
 
 from __future__ import annotations
 

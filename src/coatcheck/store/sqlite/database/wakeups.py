@@ -33,13 +33,13 @@ from coatcheck.store.sqlite.database.connection import connect
 _LONGEST_PATH = 100
 _COARSE_NS = 50_000_000
 _WHOLE_SECONDS_NS = 2_000_000_000
-_NOT_LOOKED = -2  # it is no version
+_NOT_LOOKED = -2  # not a valid version
 WAKE_FOLDER = "wake"
 _NAME_LENGTH = max(len(f"/{topic}.") for topic in Topic) + 26
 
 
 class Wakeups:
-    """Sends wake-ups to the other processes, and hands those that come to this one's signals."""
+    """Sends wake-ups to other processes and sets this process's signals when one arrives."""
 
     def __init__(self, database: Path, run_folder: Path, token: str, poll_s: float) -> None:
         self._database = database
@@ -60,7 +60,7 @@ class Wakeups:
         self._thread: threading.Thread | None = None
 
     def subscribe(self, topic: Topic) -> LoopSignal:
-        """Make a signal that this and other processes' commits set."""
+        """Create a signal that commits of this process and of others set."""
         signal = self._hub.subscribe(topic, self._poke)
         with self._lock:
             if topic not in self._sockets.values():
@@ -75,7 +75,7 @@ class Wakeups:
         return signal
 
     def publish(self, topics: set[Topic]) -> None:
-        """Wake everybody who waits for these topics, here and in the other processes."""
+        """Wake all waiters for these topics, in this process and in others."""
         self._hub.wake(topics)
         for topic, path in self._other_sockets():
             if topic in topics:
@@ -84,7 +84,7 @@ class Wakeups:
                 except (ConnectionRefusedError, FileNotFoundError):
                     Path(path).unlink(missing_ok=True)
                 except OSError:
-                    continue  # its buffer is full: it has a wake-up waiting
+                    continue  # buffer full: the receiver has a wake-up pending
 
     def close(self) -> None:
         """Stop listening."""
@@ -95,10 +95,10 @@ class Wakeups:
             _close(listening)
         self._sender.close()
         if self._folder is not None and self._folder.name != WAKE_FOLDER:
-            with contextlib.suppress(OSError):  # others still listen there
+            with contextlib.suppress(OSError):  # other processes still have sockets there
                 self._folder.rmdir()
         with self._poke_lock:
-            # From here on the numbers of these descriptors may belong to somebody else.
+            # From here on, these descriptor numbers may be reused for other files.
             self._closed = True
             os.close(self._poke_reading)
             os.close(self._poke_writing)
@@ -113,7 +113,7 @@ class Wakeups:
                 listening.bind(str(self._folder / f"{topic}.{self._token}"))
                 break
             except FileNotFoundError:
-                # The last one that listened there has closed, and taken the folder along.
+                # The last process that listened has closed and removed the folder.
                 self._folder.mkdir(mode=0o700, exist_ok=True)
         self._sockets[listening] = topic
 
@@ -121,24 +121,24 @@ class Wakeups:
         if self._folder is None:
             return []
         try:
-            changed = os.stat(self._folder_name).st_mtime_ns  # noqa: PTH116 - at every commit
-            # The clock of the file system is coarse, and of some it counts seconds: a folder that
-            # changed just now may change again without showing it.
+            changed = os.stat(self._folder_name).st_mtime_ns  # noqa: PTH116 - runs at every commit
+            # File system clocks are coarse, and some count whole seconds. A folder that has just
+            # changed may change again with the same mtime.
             coarse = _COARSE_NS if changed % 1_000_000_000 else _WHOLE_SECONDS_NS
             if changed != self._peers_seen or time.time_ns() - changed < coarse:
                 self._peers = [
                     (name.partition(".")[0], str(self._folder / name))
-                    for name in os.listdir(self._folder_name)  # noqa: PTH208 - names, and fast
+                    for name in os.listdir(self._folder_name)  # noqa: PTH208 - only names; faster
                     if not name.endswith(self._token)
                 ]
                 self._peers_seen = changed
         except OSError:
-            return []  # the folder is gone: the polls of the others still find the work
+            return []  # the folder is gone: other processes find the work by polling
         return self._peers
 
     def _run(self) -> None:
         connection = connect(self._database, read_only=True)
-        # Whoever began to listen may have missed what was committed while this thread began.
+        # A subscriber may have missed commits made while this thread was starting.
         version, looked = _NOT_LOOKED, time.monotonic()
         while True:
             wanted = {listening.fileno(): listening for listening in self._wanted_sockets()}
@@ -157,7 +157,7 @@ class Wakeups:
         connection.close(True)
 
     def _wanted_sockets(self) -> list[socket.socket]:
-        # A socket nobody waits on any more is closed, so that nobody sends to it in vain.
+        # Close sockets without waiters, so that other processes stop sending to them.
         with self._lock:
             for listening, topic in list(self._sockets.items()):
                 if not self._hub.is_wanted(topic):
@@ -166,14 +166,14 @@ class Wakeups:
             return list(self._sockets)
 
     def _poke(self) -> None:
-        """Have the thread look anew at which sockets are wanted."""
+        """Make the thread reread which sockets are needed."""
         with self._poke_lock:
             if not self._closed:
                 os.write(self._poke_writing, b".")
 
 
 def _readable(descriptors: list[int], timeout_s: float) -> set[int]:
-    # Not select.select, which refuses descriptors over 1023: a busy server has those.
+    # Not select.select: it rejects descriptors over 1023, which a busy server has.
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
@@ -184,7 +184,7 @@ def _data_version(connection: apsw.Connection) -> int:
     try:
         return int(connection.execute("PRAGMA data_version").get)
     except apsw.Error:
-        return -1  # unreadable now: counts as a change, and whoever is woken finds out
+        return -1  # unreadable: treated as a change; the woken waiters see the error
 
 
 def _close(listening: socket.socket) -> None:
@@ -199,12 +199,12 @@ def _drain(listening: socket.socket) -> None:
 
 
 def _socket_folder(run_folder: Path) -> Path | None:
-    """Return where the sockets go; None where no path is short enough: the poll alone wakes."""
+    """Return the folder for sockets; None (poll only) if no path is short enough."""
     digest = hashlib.sha256(os.fsencode(run_folder)).hexdigest()[:16]
     elsewhere = Path(tempfile.gettempdir()) / f"coatcheck-{os.getuid()}-{digest}"
     for folder in (run_folder / WAKE_FOLDER, elsewhere):
         if len(os.fsencode(folder)) + _NAME_LENGTH <= _LONGEST_PATH:
             folder.mkdir(mode=0o700, exist_ok=True)
-            # Somebody else's folder of that name is not to be trusted with our wake-ups.
+            # Another user's folder of that name cannot be trusted with wake-ups.
             return folder if folder.stat().st_uid == os.getuid() else None
     return None

@@ -4,19 +4,19 @@ The protocol, as long as the store is open:
 
 1. A caller queues an *operation*, a function of a Transaction that can be run again, and waits.
 2. If something is queued, the writer acquires the file lock and begins a transaction.
-3. It runs queued operations, most urgent first (settles, claims and heartbeats of workers, then
-   submits), for a bounded time; at the end some bulk operations, if nothing else waits.
-4. It commits: one disk sync for all. Callers are answered only after that.
+3. The writer runs queued operations, most urgent first (settles, claims and heartbeats of workers,
+   then submits), for a bounded time; at the end some bulk operations, if nothing else waits.
+4. The writer commits: one disk sync for all. Callers are answered only after that.
 5. Waiters for the changed topics are woken, in this process and in others.
 
-Equal operations that arrive together can be *merged*: one operation does the work of many. It runs
-in the thread, at the end of a transaction. If it fails, each of them is run separately, as after
-any other fault.
+Equal operations that arrive together can be *merged*: one operation does the work of many. The
+merged operation runs in the thread, at the end of a transaction. If it fails, each original
+operation is run separately, as after any other fault.
 
 Threads. Short operations run on the event loop: SQLite releases the interpreter at every statement,
-and a thread that has to reacquire it from a busy loop, three times a job, costs several times what
-the statements do (docs/decisions/0007-statements-on-the-loop.md). A thread does everything that can
-take long: waiting for another process's lock, the commit with its sync, bulk operations,
+and a thread that has to reacquire it from a busy loop, three times a job, costs several times as
+much as the statements (docs/decisions/0007-statements-on-the-loop.md). A thread does everything
+that can take long: waiting for another process's lock, the commit with its sync, bulk operations,
 checkpoints, and everything after a fault. Only the holder of `_connection_lock` uses the
 connection, so a transaction is in one place at a time.
 
@@ -30,8 +30,9 @@ thread commits. So a busy loop rarely waits for a commit. inline_commit.py decid
 
 Failures:
 
-- An operation rejects its request (raises one of our errors). It must do so before its first write;
-  the transaction goes on. If it had written already, the whole transaction is undone, as below.
+- An operation rejects its request (raises one of our errors). A rejection must come before the
+  first write; the transaction goes on. If the operation had written already, the whole transaction
+  is undone, as below.
 - SQLite reports an error in a statement or the commit. A full disk, an I/O error or a lack of
   memory may have rolled back the transaction, so results so far mean nothing: roll back if it is
   still open, then run each operation again in its own transaction. A bad operation fails alone.

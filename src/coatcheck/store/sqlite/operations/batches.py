@@ -39,7 +39,7 @@ ABANDONED_AFTER_MS = 600_000
 async def submit(
     writer: Writer, batch: str, new: Sequence[JobInsert], now: int, once: Idempotency | None
 ) -> ExistingSubmission | None:
-    """Make many jobs durable, slice by slice, unless others hold their key."""
+    """Write many jobs slice by slice, unless an earlier submission holds their idempotency key."""
     await writer.write(lambda tx: begin(tx, batch, now), Urgency.BULK)
     for number, start in enumerate(range(0, len(new), SLICE)):
         slice_ = new[start : start + SLICE]
@@ -49,12 +49,12 @@ async def submit(
         await finish(writer, batch, now)
     else:
         while await finish_accepted(writer, now):
-            continue  # the earlier one may be half-way, and not the only one
+            continue  # finish all accepted batches: the earlier one may be among them
     return earlier
 
 
 async def finish_accepted(writer: Writer, now: int) -> bool:
-    """Finish a batch that will happen; False when there is none."""
+    """Finish an accepted batch. Returns False if there is none."""
     batch = await writer.write(lambda tx: unfinished(tx, now), Urgency.BULK)
     if batch is not None:
         await finish(writer, batch, now)
@@ -62,18 +62,18 @@ async def finish_accepted(writer: Writer, now: int) -> bool:
 
 
 async def finish(writer: Writer, batch: str, now: int) -> None:
-    """Make the slices of an accepted batch real, one after the other."""
+    """Insert the jobs of an accepted batch, slice by slice."""
     while await writer.write(lambda tx: apply_next_slice(tx, batch, now), Urgency.BULK):
         continue
 
 
 def begin(tx: Transaction, batch: str, now: int) -> None:
-    """Open a batch."""
+    """Create a batch."""
     tx.execute(SQL.insert_batch, (batch, now))
 
 
 def stage(tx: Transaction, batch: str, number: int, slice_: Sequence[JobInsert]) -> None:
-    """Write one slice, still invisible."""
+    """Write one slice. Its jobs are not visible yet."""
     tx.execute(SQL.insert_slice, (number, to_json(slice_).decode(), batch))
     _still_there(tx)
 
@@ -81,7 +81,7 @@ def stage(tx: Transaction, batch: str, number: int, slice_: Sequence[JobInsert])
 def accept(
     tx: Transaction, batch: str, new: Sequence[JobInsert], now: int, once: Idempotency | None
 ) -> ExistingSubmission | None:
-    """Decide that the batch happens, unless others hold its key: then it never was."""
+    """Accept the batch, or drop it if an earlier submission holds its idempotency key."""
     if once is not None:
         earlier = job_operations.holder_of_key(tx, new, now, once)
         if earlier is not None:
@@ -90,7 +90,7 @@ def accept(
         job_operations.hold_key(tx, new, once)
     tx.execute(SQL.accept_batch, (batch,))
     _still_there(tx)
-    # From here on the batch will happen: its blobs must be there then, however late.
+    # From here on the batch will be applied, however late, so its blobs must be kept.
     blobs.adopt(tx, blobs_in((job.tenant, job.id, job.input) for job in new))
     for job in new:
         blobs.adopt_uploads(tx, job)
@@ -98,7 +98,7 @@ def accept(
 
 
 def apply_next_slice(tx: Transaction, batch: str, now: int) -> bool:
-    """Make the jobs of one slice real; False when none is left and the batch is done."""
+    """Insert the jobs of one slice. Returns False if none is left and the batch is done."""
     row = tx.one(SQL.next_slice, (batch,))
     if row is None:
         tx.execute(SQL.delete_batch, (batch,))
@@ -122,7 +122,7 @@ def _still_there(tx: Transaction) -> None:
 
 
 def unfinished(tx: Transaction, now: int) -> str | None:
-    """Return an accepted batch that is not finished, after dropping one that was abandoned."""
+    """Return an accepted batch that is not finished, after deleting one that was abandoned."""
     abandoned = tx.one(SQL.abandoned_batches, (now - ABANDONED_AFTER_MS,))
     if abandoned is not None:
         _drop(tx, abandoned[0])

@@ -15,12 +15,12 @@ from coatcheck.store.sqlite.database.transaction import Transaction
 
 
 def reserve(tx: Transaction, blob: BlobName, remove_at: int) -> None:
-    """Note a blob that is about to be written."""
+    """Record a blob whose bytes are about to be written."""
     tx.execute(SQL.reserve_blob, (*blob, remove_at))
 
 
 def adopt(tx: Transaction, blobs: Iterable[BlobName]) -> None:
-    """Keep blobs for as long as their job, from the commit of this transaction on."""
+    """Keep blobs as long as their job, from the commit of this transaction on."""
     for blob in blobs:
         tx.execute(SQL.adopt_blob, blob)
         if not tx.changed():
@@ -28,7 +28,7 @@ def adopt(tx: Transaction, blobs: Iterable[BlobName]) -> None:
 
 
 def keep_artifact(tx: Transaction, lease: Lease, artifact: Artifact, content: str | None) -> None:
-    """Name a file of a job, in place of the one that had the name; the lease was checked."""
+    """Record an artifact in place of the one with its name. The caller has checked the lease."""
     job = (lease.tenant, lease.job_id)
     if artifact.row is None:
         adopt(tx, [BlobName(*job, artifact.key)])
@@ -43,7 +43,7 @@ def keep_artifact(tx: Transaction, lease: Lease, artifact: Artifact, content: st
 
 
 def take_copies(tx: Transaction, source: str, job: JobInsert, copies: Mapping[str, str]) -> None:
-    """Let a fork name its own copies where it names blobs of the job it was made from."""
+    """Replace references of a fork to its source's blobs with references to its own copies."""
     key = (job.tenant, job.id)
     for pair in copies.items():
         tx.execute(SQL.take_copied_result, (*key, *pair))
@@ -54,7 +54,7 @@ def take_copies(tx: Transaction, source: str, job: JobInsert, copies: Mapping[st
 
 
 def put_upload(tx: Transaction, tenant: str, upload: StoredUpload) -> None:
-    """Make a file known that no job has taken over."""
+    """Record an upload that no job has taken over."""
     tx.execute(SQL.hold_blob, (tenant, NOBODY, upload.key, upload.expires_at))
     if not tx.changed():
         raise BlobGone(f"blob {upload.key} was removed before anybody named it")
@@ -62,7 +62,7 @@ def put_upload(tx: Transaction, tenant: str, upload: StoredUpload) -> None:
 
 
 def adopt_uploads(tx: Transaction, job: JobInsert) -> None:
-    """Make the files that a job names its own."""
+    """Assign the uploads that a job names to that job."""
     for upload in job.uploads:
         tx.execute(SQL.adopt_upload, (job.id, job.tenant, upload.key))
         if not tx.changed():
@@ -72,7 +72,7 @@ def adopt_uploads(tx: Transaction, job: JobInsert) -> None:
 
 
 def delete_upload(tx: Transaction, tenant: str, upload_id: str) -> bool:
-    """Give a file up that no job has taken over."""
+    """Delete an upload that no job has taken over."""
     row = tx.one(SQL.upload, (tenant, NOBODY, upload_id))
     if row is None:
         return False
@@ -83,8 +83,8 @@ def delete_upload(tx: Transaction, tenant: str, upload_id: str) -> bool:
 
 
 def remove(tx: Transaction, tenant: str, job_id: str) -> tuple[int, int, int]:
-    """Let go of what a deleted job has kept; return how many files it left behind and was given,
-    and how many blobs that was.
+    """Release the files and blobs of a deleted job. Returns the number of artifacts, of uploads and
+    of blobs.
     """
     tx.execute(SQL.delete_artifacts, (tenant, job_id))
     artifacts = tx.changed()
@@ -95,7 +95,7 @@ def remove(tx: Transaction, tenant: str, job_id: str) -> tuple[int, int, int]:
 
 
 def take_unneeded(tx: Transaction, now: int, limit: int) -> list[BlobName]:
-    """Return blobs to be removed, which nobody can adopt from now on."""
+    """Mark blobs for removal and return them. No transaction can adopt them from now on."""
     found = [BlobName(*row) for row in tx.all(SQL.blobs_to_remove, (now, limit))]
     for blob in found:
         tx.execute(SQL.doom_blob, blob)
@@ -103,7 +103,7 @@ def take_unneeded(tx: Transaction, now: int, limit: int) -> list[BlobName]:
 
 
 def forget(tx: Transaction, blobs: Sequence[BlobName]) -> None:
-    """Drop the rows of blobs whose bytes are gone."""
+    """Delete the rows of blobs whose bytes are gone."""
     for blob in blobs:
         tx.execute(SQL.forget_blob, blob)
         if tx.changed():

@@ -1,10 +1,10 @@
 """Bulk insert: many submits as a few statements.
 
-Jobs that arrive together mostly differ in their ids, inputs, times and traces only. So they are
+Jobs that arrive together mostly differ only in their ids, inputs, times and traces. So they are
 grouped by everything else. A group takes three statements, each with the differing columns as one
-JSON array. Such a statement runs without the interpreter, beside the loop that reads the next
+JSON array. Such a statement runs without the interpreter lock, beside the loop that reads the next
 requests. Jobs with labels, a public id, a deadline, a blob, an upload or a webhook are submitted
-one by one, and so is a whole group if anything about it is unusual, such as an id that exists.
+one by one. So is a whole group if anything about it is unusual, such as an id that exists.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from coatcheck.store.sqlite.database.transaction import Operation, Transaction
 
 
 class PendingSubmit(NamedTuple):
-    """A job to be submitted, when, and under which epoch of keys and tenants."""
+    """A job to submit, the time of the submit, and the access epoch it was authorized under."""
 
     job: JobInsert
     now: int
@@ -34,11 +34,11 @@ class PendingSubmit(NamedTuple):
 
 
 class NotBulkInsertable(Exception):
-    """A group cannot be submitted as one; each of its jobs can."""
+    """A group cannot be inserted as one. Each of its jobs can be inserted separately."""
 
 
 def can_be_merged(job: JobInsert) -> bool:
-    """Tell whether a job has nothing that the merged statements have no column for."""
+    """Return whether the merged statements have a column for everything in a job."""
     return (
         job.labels == "{}"
         and job.public_id is None
@@ -54,7 +54,7 @@ def can_be_merged(job: JobInsert) -> bool:
 
 
 def merge(incoming: Sequence[PendingSubmit]) -> Operation[None]:
-    """Return one operation that submits them all."""
+    """Return one operation that submits all of these jobs."""
     groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
     for job, now, _ in incoming:
         common = (job.tenant, job.surface, job.kind, job.queue, job.priority, *job.terms[:5])
@@ -85,7 +85,7 @@ def merge(incoming: Sequence[PendingSubmit]) -> Operation[None]:
         for epoch in epochs:
             check_epoch(tx, epoch)
         for common, due, count, rows in prepared:
-            # Where a job begins depends on its time only by whether that has come.
+            # The initial status depends on a job's time only by whether that time has passed.
             status, event = rules.created(0 if due else 1, 0)
             tx.execute(SQL.insert_jobs_alike, (*common, status.claimable, rows))
             if tx.changed() != count:

@@ -38,7 +38,7 @@ from coatcheck.store.sqlite.database.transaction import Transaction
 from coatcheck.store.sqlite.operations.transitions import JobRow, wake, write
 
 PROMOTE_AT_ONCE = 1_000
-# So many lanes are read one by one; a claim that asks for more gets so many at a time.
+# The first lanes are read one by one; if a claim needs more, they are read in ranges.
 SINGLE_SEEKS = 4
 READ_AHEAD = 32
 
@@ -51,7 +51,7 @@ _PAYLOAD = SQL.payload
 
 
 class ClaimReader:
-    """Lanes and counts, read as they are asked for; many lanes some at a time."""
+    """Lanes and counts, read on demand. If there are many lanes, several are read at once."""
 
     def __init__(self, tx: Transaction, now: int) -> None:
         self._tx = tx
@@ -61,7 +61,7 @@ class ClaimReader:
         self._heads: dict[str, Sequence[Any]] = {}
 
     def next_lane(self, after: str, end: str) -> str | None:
-        """Seek; where there are several lanes, read some of those that follow with it."""
+        """Return the next lane. After the first few calls, read several following lanes at once."""
         self._seeks += 1
         if self._seeks <= SINGLE_SEEKS:
             row = self._tx.one(_NEXT_LANE, (after, end))
@@ -77,7 +77,7 @@ class ClaimReader:
             return self._runs.next_lane(after, end)
 
     def next_plain(self, after: str) -> str | None:
-        """Return the next lane of plain jobs in the same line."""
+        """Return the next lane of plain jobs of the same (kind, queue)."""
         behind = plain_behind(after)
         row = None if behind is None else self._tx.one(SQL.next_plain_lane, behind)
         return None if behind is None or row is None else plain_lane(*behind[:2], row[0])
@@ -89,7 +89,7 @@ class ClaimReader:
             lane = self.next_plain(lane)
 
     def jobs(self, lane: str, after: str, most: int) -> Sequence[Any]:
-        """Read a range; where many lanes give one job each, those of the next lanes with it."""
+        """Read jobs of a lane. If many lanes give one job each, read the next lanes too."""
         plain = read_plain_lane(lane)
         if plain is not None:
             return self._tx.all(SQL.plain_candidates_of, (*plain, after, self._now, most))
@@ -103,19 +103,19 @@ class ClaimReader:
         return self._heads[lane]
 
     def of_kind(self, kind: str, most: int) -> int:
-        """Count what runs of a kind."""
+        """Count running jobs of a kind."""
         return int(self._tx.one(SQL.running_of_kind, (kind, most))[0])
 
     def of_key(self, kind: str, tenant: str, key: str, most: int) -> int:
-        """Count what runs of a key."""
+        """Count running jobs with a limit key."""
         return int(self._tx.one(SQL.running_of_key, (kind, tenant, key, most))[0])
 
     def of_queue(self, queue: str, most: int) -> int:
-        """Count what runs of a queue."""
+        """Count running jobs of a queue."""
         return int(self._tx.one(SQL.running_of_queue, (queue, most))[0])
 
     def rate(self, kind: str) -> int:
-        """Return when a kind may start its next job."""
+        """Return when the rate of a kind allows its next start."""
         row = self._tx.one(SQL.rate, (kind,))
         return 0 if row is None else int(row[0])
 
@@ -131,7 +131,7 @@ def claim(
     versions: Mapping[str, str],
     held: HeldSlots | None = None,
 ) -> ClaimResult:
-    """Hand jobs to a worker."""
+    """Claim jobs for a worker."""
     if tx.one(SQL.worker_beats, (worker_id,)) is None:
         return ClaimResult([], None)
     next_due = _promote(tx, now)
@@ -161,7 +161,7 @@ def _take_first(
     limit: int,
     now: int,
 ) -> list[Claim]:
-    """Take the first of all plain jobs: there are no others, and no limits."""
+    """Claim the first plain jobs, if there are no other jobs and no limits."""
     heads: list[tuple[str, str, Any]] = []
     for kind, queue in tx.all(_PLAIN_LINES, (wanted,)):
         rows = tx.all(_PLAIN_CANDIDATES, (kind, queue, now, limit))
@@ -183,7 +183,7 @@ def _take_in_turn(
     versions: Mapping[str, str],
     held: HeldSlots | None,
 ) -> tuple[list[Claim], int | None]:
-    """Take jobs lane by lane; say also when a kind may start again that has used up its rate."""
+    """Claim jobs lane by lane. Also returns when an exhausted rate allows the next start."""
     reading = ClaimReader(tx, now)
     rooms = LimitBudget(reading, tx.all(SQL.held_queues), limits, now)
     lines = []
@@ -193,7 +193,7 @@ def _take_in_turn(
         if queue not in rooms.closed and not rooms.is_full(kind, queue):
             lines.append(LaneHead(kind, head, rooms.is_limited(kind, queue)))
     choosing = JobPicker(reading, turns, sorted(set(named.values())), rooms, held)
-    # All are chosen before the first is taken: reading on in a lane must not meet changed rows.
+    # Choose all jobs before claiming the first: reading on in a lane must not see changed rows.
     chosen = list(choosing.choose(lines, limit))
     choosing.end()
     claims = [_take(tx, worker_id, line.kind, line.queue, row, now) for line, row in chosen]
@@ -210,7 +210,7 @@ def _take_in_turn(
 
 
 def _first_lanes(tx: Transaction, reading: ClaimReader, names: list[str]) -> list[tuple[str, str]]:
-    """Return the first lane of every (kind, queue) that has something to claim."""
+    """Return the first lane of every (kind, queue) with claimable jobs."""
     wanted = json.dumps(names)
     found: dict[tuple[str, str], str] = {
         (name, head.split(SEPARATOR, 2)[1]): head for name, head in tx.all(SQL.lanes, (wanted,))
@@ -223,7 +223,7 @@ def _first_lanes(tx: Transaction, reading: ClaimReader, names: list[str]) -> lis
 
 
 def _promote(tx: Transaction, now: int) -> int | None:
-    """Make claimable what has become due, and return when the next will be."""
+    """Make due jobs claimable, and return when the next job is due."""
     delayed, waiting = tx.one(SQL.next_due)
     if delayed is not None and delayed <= now:
         tx.execute(SQL.promote_due, (now, PROMOTE_AT_ONCE))

@@ -56,13 +56,13 @@ _UPDATE_REPORT = SQL.update_report
 
 
 def submit(tx: Transaction, job: JobInsert, now: int, fence: int = 0) -> None:
-    """Insert a job, to be claimed; the same id again is left as it is."""
+    """Insert a queued job. A job with the same id is left unchanged."""
     if _insert(tx, job, now, fence):
         tx.topics.add(Topic.WORK)
 
 
 def submit_finished(tx: Transaction, job: JobInsert, ended: FinishedJob, now: int) -> None:
-    """Insert a job that has ended; the same id again is left as it is."""
+    """Insert a job in its terminal state. A job with the same id is left unchanged."""
     if not _insert(tx, job, job.created_at):
         return
     found = find(tx, job.tenant, job.id)
@@ -76,7 +76,7 @@ def submit_finished(tx: Transaction, job: JobInsert, ended: FinishedJob, now: in
 
 
 def _insert(tx: Transaction, job: JobInsert, now: int, fence: int = 0) -> bool:
-    """Insert a job and all it brings along; False when its id is there already."""
+    """Insert a job and the rows that belong to it. Returns False if its id exists."""
     status, event = rules.created(job.run_at, now)
     try:
         tx.execute(_INSERT_JOB, new_job_row(job, status._replace(fence=fence)))
@@ -110,7 +110,7 @@ def submit_all(tx: Transaction, new: Sequence[JobInsert], now: int) -> None:
 def submit_once(
     tx: Transaction, new: Sequence[JobInsert], now: int, once: Idempotency
 ) -> ExistingSubmission | None:
-    """Insert jobs and their key, unless others hold it."""
+    """Insert jobs and their idempotency key, unless an earlier submission holds the key."""
     earlier = holder_of_key(tx, new, now, once)
     if earlier is None:
         submit_all(tx, new, now)
@@ -121,20 +121,20 @@ def submit_once(
 def holder_of_key(
     tx: Transaction, new: Sequence[JobInsert], now: int, once: Idempotency
 ) -> ExistingSubmission | None:
-    """Return the jobs that hold a key, if they are others than these."""
+    """Return the submission that holds an idempotency key, unless it is this one."""
     row = tx.one(SQL.key, (new[0].tenant, once.key, now))
     return None if row is None or row[0] == new[0].id else ExistingSubmission(*row)
 
 
 def hold_key(tx: Transaction, new: Sequence[JobInsert], once: Idempotency) -> None:
-    """Write the key under which these jobs were submitted."""
+    """Write the idempotency key of these jobs."""
     first = new[0]
     values = (first.tenant, once.key, once.fingerprint, first.id, len(new), once.expires_at)
     tx.execute(SQL.put_key, values)
 
 
 def delete(tx: Transaction, tenant: str, job_id: str, now: int) -> DeletedJob | None:
-    """Remove a job that has ended; None when there is none."""
+    """Delete a finished job. Returns None if there is none."""
     found = find(tx, tenant, job_id)
     if found is None:
         return None
@@ -146,7 +146,7 @@ def delete(tx: Transaction, tenant: str, job_id: str, now: int) -> DeletedJob | 
 
 
 def remove(tx: Transaction, rowid: int, tenant: str, job_id: str, now: int) -> DeletedJob:
-    """Delete a job and all that belongs to it, and leave a tombstone."""
+    """Delete a job with everything that belongs to it, and leave a tombstone."""
     tx.execute(SQL.delete_payloads, (tenant, job_id))
     payloads = tx.changed()
     tx.execute(SQL.delete_events, (tenant, job_id))
@@ -164,7 +164,7 @@ def remove(tx: Transaction, rowid: int, tenant: str, job_id: str, now: int) -> D
 
 
 def settle(tx: Transaction, settlements: Sequence[Settlement], now: int) -> list[bool]:
-    """End attempts, each if its lease is still the newest."""
+    """Settle attempts, each only if its lease is current."""
     return [_settle(tx, settlement, now) for settlement in settlements]
 
 
@@ -175,7 +175,7 @@ def _settle(tx: Transaction, settlement: Settlement, now: int) -> bool:
         return _stale(tx)
     rowid, status, terms = found.rowid, found.status, found.terms
     if status.state is not State.RUNNING:
-        return True  # settled by this very lease, whose answer never arrived
+        return True  # this lease settled the job before; its response was lost
     if last_words is not None:
         last_event = _write_report(tx, lease, rowid, status.last_event, last_words, now)
         status = status._replace(last_event=last_event)
@@ -188,7 +188,7 @@ def _settle(tx: Transaction, settlement: Settlement, now: int) -> bool:
     elif ended.status.state is State.WAITING and isinstance(outcome, Waiting):
         begin_waiting(tx, lease.tenant, lease.job_id, outcome, now)
         if outcome.until is not None:
-            tx.topics.add(Topic.WORK)  # somebody has to look then
+            tx.topics.add(Topic.WORK)  # a worker has to claim it at that time
     elif ended.status.state is State.CANCELLED:
         cascade(tx, lease.tenant, lease.job_id, now)
     tx.topics.add(Topic.CHANGES)
@@ -209,7 +209,7 @@ def report(tx: Transaction, lease: Lease, said: Report, now: int) -> bool:
 
 
 def keep_artifact(tx: Transaction, lease: Lease, artifact: Artifact, content: str | None) -> bool:
-    """Name a file of a running job."""
+    """Record an artifact of a running job."""
     found = find(tx, lease.tenant, lease.job_id)
     if found is None or found[1].fence != lease.fence or found[1].state is not State.RUNNING:
         return _stale(tx)
@@ -220,7 +220,7 @@ def keep_artifact(tx: Transaction, lease: Lease, artifact: Artifact, content: st
 def _write_report(
     tx: Transaction, lease: Lease, rowid: int, last_event: int, said: Report, now: int
 ) -> int:
-    """Write what a job that is held says; return the number of its last event."""
+    """Write a report of a job whose lease was checked. Returns the number of its last event."""
     entries = report_entries(said)
     for step in said.steps:
         tx.execute(_PUT_STEP, step_row(lease.tenant, lease.job_id, step))
@@ -245,7 +245,7 @@ def _write_report(
 
 
 def lose(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
-    """Take a job from a worker that is gone."""
+    """Handle a running job whose worker is lost."""
     found = find(tx, tenant, job_id)
     if found is not None:
         gone = rules.lost(found.status, found.terms, now)
@@ -264,7 +264,7 @@ def send(
     key: str | None,
     most: int,
 ) -> bool:
-    """Keep an event for a job, and wake the job if it waits for it; False when it is gone."""
+    """Store an event for a job and wake it if it waits for that. Returns False if it is gone."""
     found = find(tx, tenant, job_id)
     if found is None:
         return False
@@ -288,7 +288,7 @@ def send(
 
 
 def resume(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
-    """Queue a job again that failed or was cancelled; False when it is gone."""
+    """Queue a failed or cancelled job again. Returns False if it is gone."""
     found = find(tx, tenant, job_id)
     if found is None:
         return False
@@ -306,7 +306,7 @@ def resume(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
 def fork(
     tx: Transaction, source: str, before: int, job: JobInsert, now: int, copies: Mapping[str, str]
 ) -> None:
-    """Insert a job that begins with steps of another; the same id again is left as it is."""
+    """Insert a job with steps of another. A job with the same id is left unchanged."""
     if find(tx, job.tenant, job.id) is None:
         submit(tx, job, now, fence=1)
         tx.execute(SQL.copy_steps, (job.id, job.tenant, source, before))

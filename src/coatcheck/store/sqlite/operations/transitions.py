@@ -4,8 +4,8 @@
 - If a job that counts for a limit stops running, the workers are woken: another can start.
 - If a job leaves `waiting`, its waits are deleted.
 - If a job finishes, jobs that wait for it are woken.
-- If a job is cancelled, so are its children. It is recorded in `cascades`, and the children are
-  cancelled some at a time: the first by the caller, the rest by the sweep.
+- If a job is cancelled, so are its children. The job is recorded in `cascades`, and the children
+  are cancelled some at a time: the first by the caller, the rest by the sweep.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ _STATUS_OF = SQL.status_of
 
 
 class JobRow(NamedTuple):
-    """A job's row, where it stands, its terms, its kind, and whether it counts for a limit while it
-    runs.
-    """
+    """A job's rowid, status, terms and kind, and whether it counts for a limit while it runs."""
 
     rowid: int
     status: JobStatus
@@ -48,7 +46,7 @@ class JobRow(NamedTuple):
 
 
 def find(tx: Transaction, tenant: str, job_id: str) -> JobRow | None:
-    """Read where a job stands."""
+    """Read a job's status."""
     row = tx.one(_STATUS_OF, (tenant, job_id))
     if row is None:
         return None
@@ -59,7 +57,7 @@ def find(tx: Transaction, tenant: str, job_id: str) -> JobRow | None:
 def write(
     tx: Transaction, tenant: str, job_id: str, found: JobRow, change: Transition, now: int
 ) -> None:
-    """Write a transition. Every transition of a job comes through here."""
+    """Write a transition. Every transition of a job uses this function."""
     rowid, before, terms, kind, limited = found
     status, event = change
     used = moved(tenant, kind, before, status, now)
@@ -70,7 +68,7 @@ def write(
     if status.state is not before.state:
         webhooks.enqueue_deliveries(tx, tenant, job_id, status.last_event, status.state, event, now)
     if limited and before.state is State.RUNNING and status.state is not State.RUNNING:
-        tx.topics.add(Topic.WORK)  # there is room for another one
+        tx.topics.add(Topic.WORK)  # the limit allows another start
     if before.state is State.WAITING:
         tx.execute(SQL.delete_waits, (tenant, job_id))
     if status.state.is_terminal:
@@ -81,7 +79,7 @@ def write(
 
 
 def begin_waiting(tx: Transaction, tenant: str, job_id: str, waiting: Waiting, now: int) -> None:
-    """Note what a job waits for that has just been written as waiting, or wake it at once."""
+    """Record what a job waits for, right after its transition to `waiting`, or wake it at once."""
     for part, group in enumerate(waiting.groups):
         tx.execute(SQL.insert_waits, (tenant, job_id, part, json.dumps(group)))
     tx.execute(SQL.delete_waits_that_are_over, (tenant, job_id))
@@ -91,14 +89,14 @@ def begin_waiting(tx: Transaction, tenant: str, job_id: str, waiting: Waiting, n
 
 
 def wake_waiters(tx: Transaction, tenant: str, what: str, now: int) -> None:
-    """Wake those who waited for this and for nothing else."""
+    """Wake jobs for which this was the last missing event of a group."""
     for job_id, part in tx.all(SQL.delete_wait, (tenant, what)):
         if tx.one(SQL.is_part_over, (tenant, job_id, part))[0]:
             wake(tx, tenant, job_id, now)
 
 
 def wake(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
-    """Queue a job again that waits."""
+    """Queue a waiting job again."""
     found = find(tx, tenant, job_id)
     if found is None:
         return
@@ -109,7 +107,7 @@ def wake(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
 
 
 def cancel(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
-    """Ask for a job to be cancelled; True when that has ended it."""
+    """Request the cancellation of a job. Returns True if that finished the job."""
     found = find(tx, tenant, job_id)
     if found is None:
         return False
@@ -122,7 +120,7 @@ def cancel(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
 
 
 def cascade(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
-    """Cancel some children of a cancelled job; True when there may be more of them."""
+    """Cancel some children of a cancelled job. Returns True if there may be more."""
     children = tx.all(SQL.children_to_cancel, (tenant, job_id, CASCADE_AT_ONCE))
     for (child,) in children:
         cancel(tx, tenant, child, now)
