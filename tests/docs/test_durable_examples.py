@@ -89,7 +89,7 @@ def test_a_refund_waits_for_its_approval_and_survives_a_restart(tmp_path: Path) 
         wait_until_it_waits(large)
         refused = client.submit("refund", {"order": "A-18", "cents": 120_000})
         refused.send("decision", {"approved": False, "by": "Bob"})
-        assert refused.result() == "refused by Bob"
+        assert refused.result() == "rejected by Bob"
     with serving(tmp_path, app) as url, Client(url) as client:
         again = client.handle(large.id)
         assert again.job["state"] == "waiting"

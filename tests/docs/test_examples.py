@@ -278,7 +278,7 @@ def test_schedules(tmp_path: Path) -> None:
         assert "30 2 * * * Europe/Berlin" in said
         assert "every 15m" in said
         assert said.count("02:30:00 +0") == 3
-        assert "schedule refresh goes on" in said
+        assert "schedule refresh is resumed" in said
         [job] = client.list(labels={"schedule": "nightly"}).jobs
         assert client.handle(job["id"]).result() == "the report for Berlin"
         assert job["id"] in said

@@ -83,7 +83,7 @@ def in_a_thread(work: Callable[[], object]) -> None:
 
 def test_the_overview(page: Page, served: Served, busy: dict[str, str]) -> None:
     show(page, served, "overview")
-    expect(page.get_by_role("img", name=re.compile("jobs ended"))).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("jobs finished"))).to_be_visible()
     expect(page.get_by_role("region", name="Workers").get_by_title(busy["running"])).to_be_visible()
     keep(page, "overview")
     page.emulate_media(color_scheme="dark")
