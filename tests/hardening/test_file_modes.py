@@ -71,7 +71,7 @@ def test_the_doctor_warns_about_files_that_others_can_read(tmp_path: Path) -> No
     run_to_end("migrate", folder=tmp_path)
     data = tmp_path / "data"
     [(level, said, _)] = findings(tmp_path)
-    assert (level, said) == ("ok", f"only their owner can read the files in {data}")
+    assert (level, said) == ("ok", f"only the owner can read the files in {data}")
 
     (data / "coatcheck.db").chmod(0o644)
     (data / "coatcheck.db.pepper").write_text("a pepper for this test\n")
