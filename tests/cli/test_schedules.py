@@ -90,7 +90,7 @@ def test_next_ticks_need_no_server(shell: Shell) -> None:
         (["create", "x", "nothing-of-the-kind", "--every", "5m"], "there is no kind"),
         (["create", "x", "echo", "{", "--every", "5m"], "not JSON"),
         (["create", "x", "echo", "--every", "5m", "--start-at", "noon"], "not a time"),
-        (["create", "a b", "echo", "--every", "5m"], "cannot be a schedule's name"),
+        (["create", "a b", "echo", "--every", "5m"], "invalid schedule name"),
         (["next", "--cron", "99 * * * *"], "minute: 99"),
         (["next", "--cron", "@daily", "--timezone", "Berlin"], "IANA"),
         (["next", "x", "--cron", "@daily"], "either the name"),

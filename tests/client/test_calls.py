@@ -169,7 +169,7 @@ def test_explain_a_job(client: Client) -> None:
 
     [reason] = handle.explain()
     assert reason["code"] == "delayed"
-    assert "submitted to start at" in reason["message"]
+    assert "scheduled to start at" in reason["message"]
 
 
 def test_list_kinds(client: Client) -> None:

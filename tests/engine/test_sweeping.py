@@ -34,4 +34,4 @@ async def test_a_chore_that_fails_keeps_nobody_from_theirs(
     finally:
         await store.close()
     assert done == ["breaks", "works"] * 2
-    assert "a chore failed" in caplog.text
+    assert "maintenance task failed" in caplog.text

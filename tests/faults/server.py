@@ -75,7 +75,7 @@ class Server:
 
     def child(self, name: str) -> int:
         """Return the pid of a child that was just (re)started."""
-        return int(self.wait_for_log("started", child=name)["child_pid"])
+        return int(self.wait_for_log("process started", child=name)["child_pid"])
 
     def open_gate(self) -> None:
         """Let the held jobs go on."""

@@ -187,7 +187,7 @@ def test_late_writes_of_a_frozen_worker_change_nothing(place: Place) -> None:
             pass
         stop_outside_a_write(place, worker)
         try:
-            server.wait_for_log("a worker was lost", known_dead=False)
+            server.wait_for_log("worker lost", known_dead=False)
             job = handle.refresh()
             assert (job["state"], job["reason"]) == ("queued", "lost")
         finally:

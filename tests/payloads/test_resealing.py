@@ -235,7 +235,7 @@ async def test_the_command_says_what_it_did(settings: Settings, data: Path, tmp_
     assert "encrypted with key 'a'" in said
     code, said = await asyncio.to_thread(run, NEW)
     assert code == 1
-    assert "could not be opened" in said
+    assert "could not be decrypted" in said
     code, said = await asyncio.to_thread(run, BOTH)
     assert code == 0, said
     assert "no data is encrypted with another key" in said

@@ -96,5 +96,7 @@ async def test_the_command_seals_secrets_without_encryption_keys(
     named = {"COATCHECK_DATABASE": settings.database, "COATCHECK_BLOBS": settings.blobs}
     ended = run_to_end("reseal", folder=tmp_path, **named)
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.startswith("sealed under the pepper: 1 secrets of webhooks; there are no")
+    assert ended.stdout.startswith(
+        "encrypted with the pepper: 1 webhook secrets; no encryption keys"
+    )
     assert not on_disk()

@@ -86,7 +86,7 @@ async def test_a_killed_worker_s_job_is_back_within_a_lease_and_two_sweeps_and_e
         pass  # each look is a request: it waits for the server, not for time
     os.kill(worker, signal.SIGKILL)
     killed = SystemClock().now()
-    server.wait_for_log("a worker was lost", jobs=1)
+    server.wait_for_log("worker lost", jobs=1)
     server.open_gate()
     job = server.client.wait(handle.id)
     assert (job["state"], job["attempt"], job["result"]["n"]) == ("succeeded", 2, 1)

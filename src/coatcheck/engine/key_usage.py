@@ -54,5 +54,5 @@ class KeyUses:
         try:
             await self._store.access.touch_keys(list(uses.values()), round(FLUSH_S * 1000))
         except StoreError as error:
-            log.warning("uses of keys not written", extra={"why": str(error)})
+            log.warning("key usage not written", extra={"why": str(error)})
             self._unwritten = {**uses, **self._unwritten}

@@ -148,7 +148,7 @@ class Metrics:
             await self._store.maintenance.increment_counters(counts)
         except StoreError:
             # The write may have succeeded: counting too few is better than counting twice.
-            log.warning("the counts could not be written")
+            log.warning("metrics not written")
 
     def _take_looks(self) -> Counter[str]:
         looks, self._looks = self._looks, Counter()

@@ -55,7 +55,7 @@ class Sweeper:
             try:
                 await self.sweep()
             except StoreError as error:
-                log.warning("the sweep could not be done", extra={"why": str(error)})
+                log.warning("sweep failed", extra={"why": str(error)})
             # Jitter, so that many processes do not sweep at the same moment.
             await asyncio.sleep(self._sweep_s * random.uniform(0.8, 1.0))  # noqa: S311 - no secret
 
@@ -68,7 +68,7 @@ class Sweeper:
         for chore in self._chores:
             await self._do(chore)
         if not await self._store.maintenance.erase_deleted():
-            log.warning("what was deleted is not erased yet; trying again")
+            log.warning("deleted data not erased yet; will retry")
 
     async def _do(self, chore: Chore) -> None:
         try:
@@ -77,7 +77,7 @@ class Sweeper:
             raise
         except Exception as error:
             # Other packages' code: a failure must not stop the other chores or the next sweep.
-            log.exception("a chore failed", exc_info=error)
+            log.exception("maintenance task failed", exc_info=error)
 
     async def _sweep_store(self) -> None:
         while True:
@@ -112,7 +112,7 @@ class Sweeper:
                     continue  # it sent another heartbeat, or another process was faster
                 await self._store.maintenance.increment_counters({"lapsed_leases": 1})
                 log.warning(
-                    "a worker was lost",
+                    "worker lost",
                     extra={
                         "worker": info.id,
                         "host": info.host,

@@ -84,7 +84,7 @@ class Throughput:
                 await self._store.records.put_record(document)
             except StoreError:
                 self._unwritten.add(minute)
-                log.warning("the counts of a minute could not be written")
+                log.warning("throughput not written")
                 break
         self._forget(now // MINUTE_MS - 1)
 

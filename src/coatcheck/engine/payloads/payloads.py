@@ -135,7 +135,7 @@ class PayloadStore:
         try:
             await self.remove([blob])
         except StoreError as error:  # the sweep will remove it
-            log.warning("a blob could not be given up", extra={"why": str(error)})
+            log.warning("blob reservation not released", extra={"why": str(error)})
 
     async def sign(self, key: str, seconds: float) -> SignedAddress | None:
         """Return a signed address for writing a blob, or None if the store cannot sign one."""
@@ -150,7 +150,7 @@ class PayloadStore:
         try:
             await self._blobs.delete(key)
         except StoreError as error:
-            log.warning("a blob could not be cleared", extra={"why": str(error)})
+            log.warning("blob not removed", extra={"why": str(error)})
 
     async def fetch(self, blob: StoredUpload, path: Path) -> None:
         """Write a blob to a file and verify its hash; raises BlobGone, BlobDamaged."""
@@ -234,7 +234,7 @@ class PayloadStore:
             return replace(job, result=await self.read(job.result))
         except StoreError as error:
             fields = {"job_id": job.id, "why": str(error)}
-            log.warning("a result cannot be read", extra=fields)
+            log.warning("result not readable", extra=fields)
             return job
 
     # --- files
@@ -277,7 +277,7 @@ class PayloadStore:
             removed += gone
             if gone < AT_ONCE:
                 if removed:
-                    log.info("removed blobs", extra={"blobs": removed})
+                    log.info("blobs removed", extra={"blobs": removed})
                 return removed
 
     async def remove(self, names: Sequence[BlobName]) -> int:
@@ -294,9 +294,7 @@ class PayloadStore:
             elif not isinstance(end, BlobStoreUnavailable):
                 raise end
         if len(gone) < len(names):
-            log.warning(
-                "blobs could not be removed; trying again", extra={"blobs": len(names) - len(gone)}
-            )
+            log.warning("blobs not removed; will retry", extra={"blobs": len(names) - len(gone)})
         if gone:
             await self._store.files.finish_blob_removal(gone)
         return len(gone)

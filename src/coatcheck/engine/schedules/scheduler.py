@@ -51,7 +51,7 @@ class Scheduler:
                 try:
                     next_at = await self.fire_due()
                 except StoreError as error:
-                    log.warning("schedules could not be looked at", extra={"why": str(error)})
+                    log.warning("due schedules not read", extra={"why": str(error)})
                     wait_s = RETRY_S
                 else:
                     if next_at is not None:
@@ -80,14 +80,14 @@ class Scheduler:
             firing = self._decide(schedule, now)
         except Exception:
             # One bad schedule must not block the others, and it may work on another machine.
-            log.exception("a schedule could not be fired", extra={"schedule": schedule.name})
+            log.exception("schedule not fired", extra={"schedule": schedule.name})
             return False
         if firing is None:
             return False
         made = await self.store.schedules.fire_schedule(firing, now)
         told = {"schedule": schedule.name, "kind": schedule.definition.kind}
         if firing.problem is not None and made is not None:
-            log.error("a tick could not become a job", extra={**told, "why": firing.problem})
+            log.error("tick failed", extra={**told, "why": firing.problem})
         elif made:
             self.metrics.submitted(schedule.definition.kind, made)
             late = now - (firing.last_at or now)
@@ -95,7 +95,7 @@ class Scheduler:
                 "schedule fired", extra={**told, "job_id": firing.jobs[-1].id, "late_ms": late}
             )
         elif made == 0:
-            log.info("a tick was passed over", extra=told)
+            log.info("tick skipped", extra=told)
         return True
 
     def _decide(self, schedule: Schedule, now: int) -> ScheduleFiring | None:

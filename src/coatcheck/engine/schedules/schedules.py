@@ -193,7 +193,7 @@ class Schedules:
             if there.declared and there.name not in names and there.definition.kind in self._kinds:
                 entry = self._entry(APP, Action.DELETE_SCHEDULE, there)
                 await self._store.schedules.delete_schedule(tenant, there.name, audit=entry)
-                log.info("a schedule is no longer declared", extra={"schedule": there.name})
+                log.info("schedule no longer declared", extra={"schedule": there.name})
 
     async def _all(self, tenant: str) -> Sequence[Schedule]:
         found: list[Schedule] = []

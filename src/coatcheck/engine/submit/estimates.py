@@ -106,7 +106,7 @@ class Estimates:
                     slots[kind] = slots.get(kind, 0) + worker.info.slots
             self._slots = slots
         except StoreError:
-            log.debug("nothing could be read to estimate from")
+            log.debug("estimate data not read")
         finally:
             took = self._clock.monotonic() - began
             self._next_reading = began + max(REFRESH_S, took / SHARE)

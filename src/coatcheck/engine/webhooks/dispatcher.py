@@ -148,7 +148,7 @@ class WebhookDispatcher:
                     try:
                         wait_s = await self._start_due()
                     except StoreError as error:
-                        log.warning("webhooks could not be looked at", extra={"why": str(error)})
+                        log.warning("delivery claim failed", extra={"why": str(error)})
                         wait_s = RETRY_S
                     await self._wait(self._look, wait_s)
             finally:
@@ -240,7 +240,7 @@ class WebhookDispatcher:
             tried = DeliveryAttempt(now, None, "the webhook is deleted", 0)
             return self._over(delivery, DeliveryState.FAILED, tried)
         except StoreError as error:
-            log.warning("a webhook could not be worded", extra={"why": str(error)})
+            log.warning("webhook not formatted", extra={"why": str(error)})
             return None  # the delivery is claimed again
         if worded is None:
             return self._over(
@@ -387,7 +387,7 @@ class WebhookDispatcher:
             try:
                 await self._flush()
             except StoreError as error:
-                log.warning("webhooks could not be noted", extra={"why": str(error)})
+                log.warning("delivery results not recorded", extra={"why": str(error)})
                 await asyncio.sleep(RETRY_S)
                 self._written.set()
 

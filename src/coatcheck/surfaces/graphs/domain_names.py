@@ -64,7 +64,7 @@ async def ask_for_name(paths: list[str], naming: NamingSettings) -> str:
     try:
         return await _ask(paths, naming)
     except (CoatcheckError, ValueError, KeyError, TypeError, IndexError) as error:
-        log.warning("a domain was not named", extra={"why": type(error).__name__})
+        log.warning("domain not named", extra={"why": type(error).__name__})
         return ""
 
 

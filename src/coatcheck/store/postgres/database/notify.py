@@ -139,7 +139,7 @@ class Notifications:
                 )
             except CoatcheckError:
                 # No process is notified. The other processes find the work by polling.
-                log.warning("a wake-up could not be sent")
+                log.warning("wake-up not sent")
 
     async def _listen(self) -> None:
         pause = FIRST_PAUSE_S
@@ -148,7 +148,7 @@ class Notifications:
                 if await self._listen_once(self._listen_dsn):
                     pause = FIRST_PAUSE_S
             except CoatcheckError as error:
-                log.warning("cannot listen; polling", extra={"why": str(error)})
+                log.warning("listen failed; polling", extra={"why": str(error)})
             self._hub.wake(Topic)  # notifications may have been missed
             await asyncio.sleep(pause)
             pause = min(LONGEST_PAUSE_S, pause * 2)
@@ -166,7 +166,7 @@ class Notifications:
         connection.add_termination_listener(lambda _connection: broken.set())
         try:
             if await goes_through_pooler(connection):
-                log.warning("the address to listen at leads through a pooler; polling")
+                log.warning("listen address is behind a pooler; polling")
                 return False
             await connection.add_listener(self._sql.channel, self._heard)
             self._is_listening = True
@@ -180,7 +180,7 @@ class Notifications:
                 async with asyncio.timeout(CHECK_S):
                     await connection.execute("SELECT 1")
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            log.warning("the listening connection broke", extra={"why": type(error).__name__})
+            log.warning("listen connection lost", extra={"why": type(error).__name__})
         finally:
             self._is_listening = False
             connection.terminate()

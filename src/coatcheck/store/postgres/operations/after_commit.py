@@ -80,7 +80,7 @@ class AfterCommit:
             for key in after.cancelled:
                 await self.cascade(key, now)
         except StoreUnavailable as error:
-            log.warning("waking jobs is left to the sweep", extra={"why": str(error)})
+            log.warning("job wake-up failed; left to the sweep", extra={"why": str(error)})
 
     async def look_again(self, keys: Sequence[Key], now: int) -> None:
         """Wake waiting jobs whose events have all arrived."""
