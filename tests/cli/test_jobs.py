@@ -203,3 +203,10 @@ def test_queue_limit_is_set_and_removed(shell: Shell) -> None:
     assert ["gpu", "0", "0", "2", "0"] in [row.split() for row in table.splitlines()]
     assert [ended.returncode for ended in wrong] == [2, 2, 2]
     assert lifted["concurrency"] is None
+
+
+def test_a_label_with_two_values_is_rejected(shell: Shell) -> None:
+    for command in (("jobs", "list"), ("jobs", "resume", "--failed", "--yes")):
+        ended = shell.run(*command, "--label", "a=1", "--label", "a=2")
+        assert ended.returncode == 2
+        assert "'a' is given two values: '1' and '2'" in ended.stderr

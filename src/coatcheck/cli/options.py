@@ -90,6 +90,15 @@ def label_pairs(labels: Iterable[str]) -> list[tuple[str, str]]:
     return pairs
 
 
+def label_dict(labels: Iterable[str]) -> dict[str, str]:
+    """Parse labels written as name=value; a name has one value."""
+    found: dict[str, str] = {}
+    for name, value in label_pairs(labels):
+        if found.setdefault(name, value) != value:
+            raise click.UsageError(f"{name!r} is given two values: {found[name]!r} and {value!r}")
+    return found
+
+
 def address_hint(url: str) -> str:
     """Return the --url option that a suggested command needs, or nothing for the default."""
     known = os.environ.get("COATCHECK_URL") or DEFAULT_URL

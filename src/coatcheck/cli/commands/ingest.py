@@ -15,7 +15,7 @@ import click
 from coatcheck.cli import exit_codes
 from coatcheck.cli.api import Api, ApiError, job_path
 from coatcheck.cli.files.walk import walk
-from coatcheck.cli.options import SERVER_OPTIONS, address_hint, label_pairs, options
+from coatcheck.cli.options import SERVER_OPTIONS, address_hint, label_dict, options
 from coatcheck.cli.output.terminal import complain, err, plain, say
 from coatcheck.client.client import Client
 from coatcheck.errors import CoatcheckError, ServerError, Unauthorized
@@ -104,7 +104,7 @@ def ingest(
         coatcheck ingest docs README.md --collection docs
         coatcheck ingest README.md --metadata year=2026
     """
-    pairs = dict(label_pairs(metadata))
+    pairs = label_dict(metadata)
     skipped: Counter[str] = Counter()
     files = list(dict.fromkeys(_files(paths, skipped)))
     if skipped:

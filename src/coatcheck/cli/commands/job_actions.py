@@ -16,7 +16,7 @@ from coatcheck.cli.options import (
     complete_jobs,
     complete_kinds,
     complete_queues,
-    label_pairs,
+    label_dict,
     options,
     read_input,
 )
@@ -151,7 +151,7 @@ def resume(
         coatcheck jobs resume --failed --kind report --since yesterday
         coatcheck jobs resume --cancelled --label customer=17 --since 1d --yes
     """
-    which = job_query(labels=dict(label_pairs(labels)), since=since, **filters)
+    which = job_query(labels=label_dict(labels), since=since, **filters)
     if bool(job_ids) == bool(which):
         raise click.UsageError("give either job ids or a filter: --failed, --kind, --since …")
     with Api(url, api_key) as api:

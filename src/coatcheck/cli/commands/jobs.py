@@ -26,7 +26,7 @@ from coatcheck.cli.options import (
     address_hint,
     complete_kinds,
     complete_queues,
-    label_pairs,
+    label_dict,
     options,
 )
 from coatcheck.cli.output.job_pages import print_job, print_jobs
@@ -100,7 +100,7 @@ def list_jobs(
         coatcheck jobs list --kind report --label customer=17 --limit 5
         coatcheck jobs list --all --json | jq -r '.jobs[].id'
     """
-    which = job_query(labels=dict(label_pairs(labels)), since=since, **filters)
+    which = job_query(labels=label_dict(labels), since=since, **filters)
     with Api(url, api_key) as api:
         found = api.list_jobs(which, None if everything else limit)
         if as_json:

@@ -15,7 +15,7 @@ from coatcheck.cli.options import (
     complete_kinds,
     complete_queues,
     complete_schedules,
-    label_pairs,
+    label_dict,
     list_by_default,
     options,
     read_input,
@@ -151,7 +151,7 @@ def create(
         coatcheck schedules create nightly tidy --cron '30 2 * * *' --timezone Europe/Berlin
         coatcheck schedules create refresh report @order.json --every 15m --overlap skip
     """
-    settings["labels"] = dict(label_pairs(labels)) or None
+    settings["labels"] = label_dict(labels) or None
     if settings["start_at"] is not None:
         settings["start_at"] = datetime.fromisoformat(_moment(settings["start_at"]))
     given = {name: value for name, value in settings.items() if value is not None}
