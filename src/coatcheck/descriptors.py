@@ -20,7 +20,7 @@ MOST_PER_TENANT = 10_000
 
 
 class DescriptorBudget(NamedTuple):
-    """How the descriptors of one process are divided."""
+    """The division of one process's descriptors."""
 
     limit: int
 

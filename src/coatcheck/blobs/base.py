@@ -31,7 +31,7 @@ BlobWriter = Generator[None, bytes | None, None]
 
 
 class BlobRetryPolicy(NamedTuple):
-    """How often an operation is tried, and the pauses in between, which double."""
+    """The number of tries of an operation, and the doubling pauses between them."""
 
     tries: int = 3
     first_pause_s: float = 1.0

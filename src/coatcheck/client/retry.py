@@ -46,7 +46,7 @@ def is_permanent(outcome: ApiResponse | ConnectionLost) -> bool:
 
 @dataclass(frozen=True)
 class RequestRetryPolicy:
-    """How one client repeats its requests."""
+    """The retry policy for the requests of one client."""
 
     base_url: str
     timeout_s: float

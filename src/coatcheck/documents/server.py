@@ -12,7 +12,7 @@ from coatcheck.documents.schema import Document
 
 
 class ProblemEntry(Document):
-    """What is wrong in one place of a request body."""
+    """A problem at one place of a request body."""
 
     pointer: str
     detail: str

@@ -39,7 +39,7 @@ def match_all(_job: Job) -> bool:
 
 
 class BulkResult(NamedTuple):
-    """How many jobs were changed, and the last job looked at if there may be more."""
+    """The number of changed jobs, and the last job examined if there may be more."""
 
     jobs: int
     last: str | None

@@ -70,7 +70,7 @@ log = logging.getLogger(__name__)
 
 
 class Receipt(NamedTuple):
-    """What a delete removed, and when. The sweep retries the erasure until `erased`."""
+    """The result of a delete. The sweep retries the erasure until `erased`."""
 
     deleted: DeletedJob
     at: int

@@ -65,7 +65,7 @@ class _Waiter:
 
 
 class _RestDebt:
-    """How much rest the reader task owes."""
+    """The rest that the reader task owes."""
 
     def __init__(self) -> None:
         self._owed = 0.0

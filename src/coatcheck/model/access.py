@@ -26,7 +26,7 @@ KEY = re.compile(r"ck_([0-9a-f]{12})_([0-9a-f]{64})")
 
 
 class Scope(StrEnum):
-    """What a key may do."""
+    """A permission of a key."""
 
     READ = "jobs:read"
     WRITE = "jobs:write"
@@ -44,7 +44,7 @@ class TenantStatus(StrEnum):
 
 
 class Quotas(NamedTuple):
-    """What a tenant may have or submit; None means no limit."""
+    """The limits of a tenant; None means no limit."""
 
     jobs_waiting: int | None = None  # queued, delayed or waiting
     jobs_running: int | None = None
@@ -54,7 +54,7 @@ class Quotas(NamedTuple):
 
 
 class Load(NamedTuple):
-    """How much of its quotas a tenant uses; 0 for what has no limit and is not counted."""
+    """The usage of a tenant's quotas; 0 for a quota without a limit, which is not counted."""
 
     jobs_waiting: int = 0
     jobs_running: int = 0

@@ -37,7 +37,7 @@ ForkInput = Callable[[str, Job, str, bool], str]
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait before the next attempt: doubling, capped, spread by jitter."""
+    """The wait before the next attempt: doubling, capped, spread by jitter."""
 
     first_ms: int = 1_000
     cap_ms: int = 300_000

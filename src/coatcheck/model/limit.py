@@ -32,7 +32,7 @@ NO_AGE_BOOSTS: Mapping[str, int] = MappingProxyType({})
 
 
 class Rate(NamedTuple):
-    """How often jobs of a kind start: one per interval."""
+    """The start rate of a kind: one job per interval."""
 
     text: str
     interval_us: int

@@ -42,7 +42,7 @@ _LOOKS_BACK_MS = (2 * _HOUR_MS, 48 * _HOUR_MS, 62 * 24 * _HOUR_MS, 5 * 366 * 24 
 
 
 class CatchUp(StrEnum):
-    """How missed ticks are handled."""
+    """The handling of missed ticks."""
 
     LATEST = "latest"
     SKIP = "skip"

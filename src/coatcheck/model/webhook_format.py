@@ -25,7 +25,7 @@ class FormattedWebhook(NamedTuple):
 
 
 class FormatContext(Protocol):
-    """What a format may read besides the job: earlier events and artifacts."""
+    """The data that a format may read besides the job: earlier events and artifacts."""
 
     async def events_before(self, delivery: WebhookDelivery, most: int) -> Sequence[JobEvent]:
         """Return the newest events of the job before that of the delivery, in order."""

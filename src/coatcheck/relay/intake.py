@@ -37,7 +37,7 @@ _PRINTABLE = frozenset(map(chr, range(0x21, 0x7F)))
 
 @dataclass(frozen=True, slots=True)
 class IntakeOptions:
-    """What an entry point stores of a request."""
+    """The parts of a request that an entry point stores."""
 
     name: str  # the kind, to which encrypted text is bound
     headers: frozenset[str] | None = None  # in lower case; None: all that may be forwarded

@@ -75,7 +75,7 @@ def failure_problem(job: Job) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class ResponderOptions:
-    """How an entry point treats waiting callers."""
+    """The options of an entry point for waiting callers."""
 
     accepted: Callable[[Job, Pairs], Response]  # builds the 202
     failed: Callable[[Job], Response] = failure_problem

@@ -11,7 +11,7 @@ from coatcheck.errors import ConfigurationError
 
 
 class SandboxBackend(StrEnum):
-    """How a program is confined, strongest first."""
+    """The ways to confine a program, strongest first."""
 
     LANDLOCK = "landlock"
     BUBBLEWRAP = "bubblewrap"

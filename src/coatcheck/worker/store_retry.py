@@ -34,7 +34,7 @@ class RetryPauses:
 
 
 class StorePoll:
-    """How often to poll for work while claims fail.
+    """The poll interval while claims fail.
 
     The interval doubles after each failure, and halves after a few successes.
     """

@@ -29,7 +29,7 @@ _CUT_STATUSES = frozenset({408, 502, 504})
 
 
 class PollLength:
-    """How long a long poll to this server may take; 0 means plain polls.
+    """The longest long poll to this server; 0 means plain polls.
 
     Threads share it without a lock: at worst one of two concurrent updates is lost.
     """

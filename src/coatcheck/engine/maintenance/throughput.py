@@ -36,7 +36,7 @@ _Counts = dict[tuple[str, str], list[int]]
 
 
 class FinishedCount(NamedTuple):
-    """How many jobs of a kind in a queue finished within the minute that starts at `minute`."""
+    """The finished jobs of a kind in a queue within the minute that starts at `minute`."""
 
     minute: int
     queue: str

@@ -14,7 +14,7 @@ RUNNERS = ("local", "kubernetes")
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """Where and how long commands run; each field is named after its environment variable."""
+    """The settings for commands; each field is named after its environment variable."""
 
     # EXEC_ASYNC: whether an execution responds at once, unless the request says otherwise.
     is_async: bool = False

@@ -194,7 +194,7 @@ def complete_entry(journal: Journal, entry: JournalEntry, effects: Effects) -> E
 
 @dataclass(frozen=True, slots=True)
 class StepPolicy:
-    """How a step is run and retried."""
+    """The retries and the timeout of a step."""
 
     retries: int
     timeout: float | None

@@ -20,7 +20,7 @@ OLLAMA_URL = "http://127.0.0.1:11434"
 
 @dataclass(frozen=True)
 class EmbeddingSettings:
-    """How documents are embedded; each field is named after its environment variable.
+    """The embedding settings; each field is named after its environment variable.
 
     The operator chose the URL, so the egress policy does not apply to it.
     """
